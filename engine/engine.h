@@ -1,0 +1,109 @@
+/* The engine: a model, a KV pool and a backend; it runs steps over mixed batches of sequences.
+ *
+ * It knows nothing of requests, queues or HTTP. All calls come from one thread (the scheduler's), except
+ * roco_engine_open, which may run on any thread before, and the const getters of roco_engine_info. Whoever calls owns
+ * the page accounting: the engine is told which pages a cache may use (the block table) and never asks for more.
+ */
+#ifndef ROCO_ENGINE_ENGINE_H
+#define ROCO_ENGINE_ENGINE_H
+
+#include "config/status.h"
+#include "engine/gguf.h"
+#include "engine/sampler.h"
+#include "kernels/backend.h"
+#include "kernels/policy.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct roco_engine roco_engine;
+typedef struct roco_cache roco_cache; /* one sequence's KV cache */
+
+typedef struct roco_engine_config {
+    const roco_gguf *gguf; /* borrowed until roco_engine_close */
+    const char *backend;   /* "auto" | "cpu" */
+    const char *precision; /* "auto" | "f32" | "int8" */
+    const char *isa;       /* see roco_backend_config */
+    uint32_t threads;
+    uint32_t context; /* 0: the model's */
+    roco_kv_type kv_type;
+    uint64_t kv_pool_bytes;  /* used when kv_pool_tokens is 0 */
+    uint64_t kv_pool_tokens; /* tokens of full cache over all layers and heads */
+    uint32_t stride;         /* prompt tokens between two evictions, 1.. */
+    uint32_t step_tokens;    /* rows of one step at most; >= stride */
+} roco_engine_config;
+
+typedef struct roco_engine_info {
+    char model_name[128]; /* general.name made printable, else the file's base name */
+    const char *architecture;
+    uint32_t n_vocab, n_context, n_layers, n_heads, n_kv_heads, width;
+    uint32_t stride, step_tokens;
+    roco_kv_layout layout;
+    uint32_t n_pages; /* in the pool */
+    uint64_t pool_bytes, weight_bytes, scratch_bytes;
+    const char *backend; /* description */
+    roco_precision precision;
+} roco_engine_info;
+
+/* Prints nothing; errors name the option or tensor. Allocates everything a step will need. Returns owned. */
+roco_status roco_engine_open(const roco_engine_config *config, roco_engine **out, roco_error *error);
+void roco_engine_close(roco_engine *engine); /* every cache must be closed */
+/* Valid until close. Any thread. */
+const roco_engine_info *roco_engine_describe(const roco_engine *engine);
+
+/* What a sequence's cache must be able to hold. */
+typedef struct roco_cache_spec {
+    const roco_policy *policy;
+    uint32_t budget; /* average tokens a head may hold; ignored by policies that do not evict */
+    uint32_t length; /* prompt + max_tokens, 1..n_context */
+    uint32_t sink, recent;
+    const uint32_t
+        *head_budgets; /* [n_layers * n_kv_heads], layer-major, or NULL: all equal to budget. Borrowed for the call. */
+} roco_cache_spec;
+
+/* Pages the cache will hold from open to close: sum over layers and heads of ceil(min(length, budget) / slots). */
+uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec);
+/* Copies the block table pages[roco_cache_pages()]. ROCO_INVALID when sink + recent leave no room in a head's budget.
+ * Returns owned. */
+roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, const uint32_t *pages, roco_cache **out,
+                            roco_error *error);
+void roco_cache_close(roco_engine *engine, roco_cache *cache);
+
+typedef struct roco_cache_usage {
+    uint32_t length;        /* tokens fed so far */
+    uint32_t held;          /* tokens a head holds now, the mean over layers and heads, rounded to nearest */
+    uint32_t evicted;       /* length - held */
+    uint64_t slots_evicted; /* over all layers and heads */
+} roco_cache_usage;
+void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out);
+
+/* What one head holds: positions into out[budget], returns how many. For traces, tests and a later live view. */
+uint32_t roco_cache_positions(const roco_engine *engine, const roco_cache *cache, uint32_t layer, uint32_t head,
+                              int32_t *out);
+/* Checks the slots against the invariants (dense, positions distinct and below length, held <= budget); aborts when
+ * broken. Tests. */
+void roco_cache_check(const roco_engine *engine, const roco_cache *cache);
+
+/* One sequence's part of a step. */
+typedef struct roco_step_item {
+    roco_cache *cache;
+    const int32_t *tokens; /* borrowed for the call */
+    uint32_t n_tokens;     /* prompt: whole strides counted from position 0, or up to the prompt's end; decode: 1 */
+    bool decode;
+    const roco_sampling *sampling; /* NULL: no token is wanted (the prompt goes on) */
+    uint64_t sample_index;         /* number of the token to be drawn, from 0 */
+    float *logits;                 /* NULL, or [n_tokens, n_vocab] to be filled (tests, evaluation) */
+    int32_t token;                 /* out: the drawn token, when sampling */
+    roco_status status;            /* out: ROCO_OK, or ROCO_NUMERIC for this sequence alone */
+} roco_step_item;
+
+/* Runs one step: sum of n_tokens <= step_tokens, each cache at most once. ROCO_DEVICE when the backend failed: all
+ * items are lost. */
+roco_status roco_engine_step(roco_engine *engine, roco_step_item *items, uint32_t n_items, roco_error *error);
+
+/* Test switch (`--fault nan:N`): the N-th sampled token of the process sees a NaN logit. No-op unless built with
+ * ROCO_FAULTS. */
+void roco_engine_fault_nan(roco_engine *engine, uint64_t countdown);
+
+#endif

@@ -1,0 +1,18 @@
+/* The registry of eviction policies. To add one: its file policy_<name>.c, its row in policies.c, a golden. */
+#ifndef ROCO_ENGINE_POLICIES_H
+#define ROCO_ENGINE_POLICIES_H
+
+#include "kernels/policy.h"
+
+#include <stddef.h>
+
+#define ROCO_MAX_POLICIES 16u
+
+/* NULL-terminated, full first; policy->id is its index. */
+const roco_policy *const *roco_policies(void);
+/* NULL when there is none of that name. */
+const roco_policy *roco_policy_find(const char *name);
+/* "full, roco, recency": for error texts. */
+const char *roco_policy_names(void);
+
+#endif

@@ -1,0 +1,31 @@
+/* From logits to a token. One sampler per sequence; engine thread only.
+ *
+ * Order: temperature, then top_k, then top_p, then min_p, each on what the one before left. Temperature 0 is greedy:
+ * the highest logit, the lowest id among equals. Draws come from a counter-based generator: the i-th token of a
+ * sequence depends on (seed, i) and its logits alone.
+ */
+#ifndef ROCO_ENGINE_SAMPLER_H
+#define ROCO_ENGINE_SAMPLER_H
+
+#include "config/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct roco_sampling {
+    float temperature; /* 0..2; 0 is greedy */
+    float top_p;       /* 0..1; 0 keeps one token, 1 all */
+    float min_p;       /* 0..1; 0 off */
+    int32_t top_k;     /* 0 off */
+    uint64_t seed;
+} roco_sampling;
+
+/* Picks token number `index` of the sequence from logits[n_vocab] (may be overwritten). `scratch` is
+ * roco_sampler_scratch_bytes(n_vocab) bytes. ROCO_NUMERIC when a logit is NaN or none is finite. */
+roco_status roco_sample(const roco_sampling *sampling, uint64_t index, float *logits, uint32_t n_vocab, void *scratch,
+                        int32_t *token);
+size_t roco_sampler_scratch_bytes(uint32_t n_vocab);
+/* The seed of choice number `choice` of a request. */
+uint64_t roco_seed_for_choice(uint64_t seed, uint32_t choice);
+
+#endif

@@ -1,0 +1,57 @@
+/* Text to token ids and back: byte-level BPE from the vocabulary and merges in a GGUF file.
+ *
+ * Opened once; then immutable: any number of threads may encode and decode at once.
+ */
+#ifndef ROCO_ENGINE_TOKENIZER_H
+#define ROCO_ENGINE_TOKENIZER_H
+
+#include "config/status.h"
+#include "engine/gguf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct roco_tokenizer roco_tokenizer;
+
+/* A growable array of token ids. Init with {0}; free with roco_ids_free. */
+typedef struct roco_ids {
+    int32_t *data;
+    size_t size, capacity;
+} roco_ids;
+void roco_ids_free(roco_ids *ids);
+
+/* Copies what it needs: the file may be closed afterwards. Errors: ROCO_UNSUPPORTED (tokenizer model or pre-tokenizer
+ * by name, with the supported list), ROCO_FORMAT (vocabulary, merges or ids that do not fit together). Returns owned.
+ */
+roco_status roco_tokenizer_open(const roco_gguf *gguf, roco_tokenizer **out, roco_error *error);
+void roco_tokenizer_close(roco_tokenizer *tokenizer);
+
+uint32_t roco_tokenizer_n_vocab(const roco_tokenizer *tokenizer);
+
+typedef enum roco_encode_flags {
+    ROCO_ENCODE_PLAIN = 0,
+    ROCO_ENCODE_SPECIAL = 1, /* text of control tokens becomes the control token; without it, it is plain text */
+    ROCO_ENCODE_ADD_BOS =
+        2, /* begin token in front, when the file asks for one and the text does not already start with it */
+} roco_encode_flags;
+
+/* Appends the ids of text[size] to `out`. The text may hold any bytes, NUL included; bytes that are not UTF-8 are
+ * encoded by their byte tokens and decode back to themselves. Time is near-linear in size. User-defined (added, not
+ * control) tokens match always. Errors: ROCO_NO_MEMORY; ROCO_TOO_LARGE when more than max_ids would come out (max_ids
+ * 0: no limit), which is noticed early. */
+roco_status roco_tokenizer_encode(const roco_tokenizer *tokenizer, const char *text, size_t size, unsigned flags,
+                                  size_t max_ids, roco_ids *out, roco_error *error);
+
+/* The bytes of one token, borrowed until close: {"", 0} for ids outside the vocabulary. Control tokens give "" unless
+ * `special`. Joining the pieces of an encoding gives the text's bytes back. A piece may be part of a UTF-8 character.
+ */
+roco_text roco_tokenizer_piece(const roco_tokenizer *tokenizer, int32_t id, bool special);
+
+bool roco_tokenizer_is_control(const roco_tokenizer *tokenizer, int32_t id);
+/* True for every id that ends a generation: the file's eos and eot, and control tokens known as end-of-turn marks. */
+bool roco_tokenizer_is_end(const roco_tokenizer *tokenizer, int32_t id);
+int32_t roco_tokenizer_bos(const roco_tokenizer *tokenizer); /* -1: none */
+int32_t roco_tokenizer_eos(const roco_tokenizer *tokenizer); /* -1: none */
+
+#endif

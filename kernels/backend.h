@@ -1,0 +1,169 @@
+/* A backend: the operations the model's forward pass is written in, over device memory.
+ *
+ * The forward pass (engine/forward.c) calls nothing but this table. kernels/cpu implements it in portable C with SIMD
+ * variants chosen at run time; kernels/cuda has the same names. Activations are float32, row-major. `n` is rows
+ * (tokens) of the step's mixed batch. A row's result never depends on which other rows are in the batch, bit for bit on
+ * the CPU.
+ *
+ * One thread (the engine's) calls a backend; it may use compute threads of its own. No operation allocates except those
+ * that say so. Operations do not fail: what can fail is done at open and weight_open; a device fault is kept and
+ * returned by `finish`.
+ */
+#ifndef ROCO_KERNELS_BACKEND_H
+#define ROCO_KERNELS_BACKEND_H
+
+#include "config/status.h"
+#include "kernels/kv_layout.h"
+#include "kernels/policy.h"
+#include "kernels/tensor_type.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum roco_precision { ROCO_PRECISION_F32, ROCO_PRECISION_INT8 } roco_precision;
+
+/* A matrix as the file holds it: n_rows outputs of n_cols inputs, row-major blocks of `type`. Borrowed; `data` has any
+ * alignment. */
+typedef struct roco_tensor_view {
+    const char *name;
+    roco_tensor_type type;
+    uint32_t n_rows, n_cols;
+    const void *data;
+} roco_tensor_view;
+
+typedef struct roco_weight roco_weight; /* a matrix in the backend's own form; opaque */
+
+/* One (layer, KV head) of one sequence. Lives in device memory; a backend updates held and victim. */
+typedef struct roco_kv_head {
+    uint32_t budget;     /* slots it may hold; reserved pages hold them all */
+    uint32_t held;       /* slots 0..held-1 are in use, dense */
+    uint32_t victim;     /* slot the next decoded token overwrites; ROCO_NO_SLOT while held < budget or !evicts */
+    uint32_t first_page; /* index of its first page in the sequence's block table */
+    bool evicts;         /* false: the budget holds prompt + max_tokens, so no statistics are kept */
+} roco_kv_head;
+
+/* One sequence's cache as the attention operation sees it. */
+typedef struct roco_kv_sequence {
+    const roco_policy *policy;
+    uint32_t sink, recent;
+    roco_kv_head *heads;   /* [n_layers * n_kv_heads], layer-major */
+    const uint32_t *pages; /* block table: page indices into the pool */
+} roco_kv_sequence;
+
+/* A run of neighbouring tokens of one sequence: one stride of a prompt, or one decoded token. */
+typedef struct roco_chunk {
+    roco_kv_sequence *sequence;
+    uint32_t row;     /* its first row in the batch */
+    uint32_t n_rows;  /* 1..stride */
+    int32_t position; /* of its first token */
+    bool
+        decode; /* one generated token: written over the victim; else a prompt stride: attend, then evict the surplus */
+} roco_chunk;
+
+/* One layer's attention for the whole batch.
+ *
+ * For each chunk and KV head h (group = n_heads / n_kv_heads query heads share it):
+ *   plain head (!evicts):   K, V of the chunk are appended to slots held.., then row i attends to all slots whose
+ * position is <= its own. No statistics. evicting, prompt stride: rows attend to the slots held and causally to the
+ * stride's own tokens; S, S2 of all of them grow by p and p^2 (p = mean over the group of softmax); held + n_rows -
+ * budget tokens, when positive, are evicted by the policy (now = the stride's last position); survivors of the stride
+ *                           go to the free and the evicted tokens' slots, so slots stay dense.
+ *   evicting, decode:       the token's K, V overwrite `victim` (or slot `held` while held < budget), S = S2 = 0 there;
+ * the row attends to slots 0..held-1, itself included; S, S2 grow. After either, when held == budget, `victim` is
+ * chosen with now = the last position, else ROCO_NO_SLOT. The chunk's own K and V are rounded to the kv type first, so
+ * a token looks the same to its own stride and to later ones. A policy that needs no statistics leaves S and S2
+ * untouched. Chunks of one sequence are adjacent in `chunks`, in position order, and are processed in that order. */
+typedef struct roco_attention {
+    uint32_t layer, n_heads, n_kv_heads;
+    float scale;    /* 1/sqrt(key_dim) */
+    const float *q; /* [n, n_heads * key_dim], rotated */
+    const float *k; /* [n, n_kv_heads * key_dim], rotated */
+    const float *v; /* [n, n_kv_heads * value_dim] */
+    float *out;     /* [n, n_heads * value_dim] */
+    const roco_chunk *chunks;
+    uint32_t n_chunks;
+    roco_kv_layout layout;
+    void *pool; /* device memory, n_pages * layout.page_bytes, 64-byte aligned */
+} roco_attention;
+
+typedef struct roco_backend roco_backend;
+
+typedef struct roco_backend_config {
+    uint32_t threads;   /* compute threads, the caller's included; >= 1 */
+    uint32_t max_rows;  /* largest n of any call; >= 1 */
+    uint32_t max_width; /* largest n_cols or n_rows of any weight but the output head's n_rows */
+    uint32_t max_slots; /* largest budget or context of any head, plus the stride */
+    uint32_t stride;    /* largest prompt chunk */
+    uint32_t max_group; /* query heads per KV head */
+    roco_kv_layout layout;
+    roco_precision precision;
+    const char *isa; /* CPU: NULL or "auto" = best of the machine; "portable", "avx2", "avx512" force one (tests) */
+} roco_backend_config;
+
+typedef struct roco_backend_ops {
+    const char *name;
+
+    void (*close)(roco_backend *backend);
+    /* "cpu, 2 threads, avx512-vnni": for the log. Borrowed until close. */
+    const char *(*describe)(const roco_backend *backend);
+    /* Bytes of device memory the backend holds now: weights, and its own scratch. */
+    size_t (*weight_bytes)(const roco_backend *backend);
+    size_t (*scratch_bytes)(const roco_backend *backend);
+
+    /* Device memory, 64-byte aligned, zeroed. NULL when there is none left. Allocates. */
+    void *(*memory_open)(roco_backend *backend, size_t bytes);
+    void (*memory_close)(roco_backend *backend, void *memory);
+    void (*upload)(roco_backend *backend, void *to, const void *from, size_t bytes);
+    void (*download)(roco_backend *backend, void *to, const void *from, size_t bytes);
+
+    /* Takes a matrix in: repacked for the precision (int8 keeps F32/F16/BF16 matrices as they are), or dequantised
+     * (f32). The view's data may be unmapped afterwards unless the view is F32/F16/BF16 and kept by reference (the
+     * engine keeps the file mapped). Allocates. ROCO_NO_MEMORY, or ROCO_UNSUPPORTED naming the tensor. Returns owned.
+     */
+    roco_status (*weight_open)(roco_backend *backend, const roco_tensor_view *view, roco_weight **out,
+                               roco_error *error);
+    void (*weight_close)(roco_backend *backend, roco_weight *weight);
+
+    /* out[i] = row ids[i] of weight, dequantised exactly. ids: host memory, [n], each < n_rows. out [n, n_cols]. */
+    void (*embed)(roco_backend *backend, const roco_weight *weight, const int32_t *ids, uint32_t n, float *out);
+
+    /* out[i] = x[i] / sqrt(mean(x[i]^2) + eps) * gain. x, out [n, width] (may be the same); gain [width] in device
+     * memory. */
+    void (*rms_norm)(roco_backend *backend, const float *x, const float *gain, float eps, uint32_t n, uint32_t width,
+                     float *out);
+
+    /* For each of n_weights matrices over one input: outs[w] = x weights[w]^T, or += when add. x [n, n_cols]; outs[w]
+     * [n, n_rows of w]. Several matrices in one call share the input's quantisation and one pass over the threads.
+     * n_weights 1..4. */
+    void (*matmul)(roco_backend *backend, const roco_weight *const *weights, float *const *outs, uint32_t n_weights,
+                   const float *x, uint32_t n, bool add);
+
+    /* Rotates neighbouring pairs (2i, 2i+1) of the first rope_dim components of each head. x [n, n_heads * head_dim],
+     * in place; cosines, sines [n, rope_dim / 2]. */
+    void (*rope)(roco_backend *backend, float *x, const float *cosines, const float *sines, uint32_t n,
+                 uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);
+
+    /* gate[i] = silu(gate[i]) * up[i], n * width values. */
+    void (*swiglu)(roco_backend *backend, float *gate, const float *up, uint32_t n, uint32_t width);
+
+    void (*attention)(roco_backend *backend, const roco_attention *args);
+
+    /* out[i] = x[rows[i]]. rows: host memory, [n_out]. x [*, width], out [n_out, width]. */
+    void (*gather)(roco_backend *backend, const float *x, const uint32_t *rows, uint32_t n_out, uint32_t width,
+                   float *out);
+
+    /* Waits for all work; ROCO_OK, or the device's fault, which makes the backend unusable. */
+    roco_status (*finish)(roco_backend *backend, roco_error *error);
+} roco_backend_ops;
+
+struct roco_backend {
+    const roco_backend_ops *ops; /* the first member of every backend's own struct */
+};
+
+/* kernels/registry.c is the one place that knows which backends this build has. `name`: "auto", "cpu", ... Returns
+ * owned. */
+roco_status roco_backend_open(const char *name, const roco_backend_config *config, roco_backend **out,
+                              roco_error *error);
+
+#endif

@@ -1,0 +1,39 @@
+/* What an eviction policy is to the kernels: a rule that picks slots of one head to give up.
+ *
+ * A policy is one file in engine/ and one row of its registry; a backend calls `select` (CPU) or its twin of the same
+ * `id` (CUDA). Symbols as in arXiv 2402.06262, section 3: for a cached token j, S = sum of p, S2 = sum of p^2 over the
+ * n queries since it was stored, n = now - position(j) + 1.
+ */
+#ifndef ROCO_KERNELS_POLICY_H
+#define ROCO_KERNELS_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One head's cache as a policy sees it. All arrays [n], in slot order, which says nothing about position. */
+typedef struct roco_policy_view {
+    uint32_t n; /* tokens held, more than the budget by `surplus` (prefill) or exactly the budget (decode) */
+    const int32_t *position; /* true positions, all different */
+    const float *sum;        /* S;  NULL when the policy needs no statistics */
+    const float *sum_sq;     /* S2; NULL likewise */
+    int32_t now;             /* position of the last query */
+    uint32_t budget;         /* B, tokens this head may hold */
+    uint32_t sink;           /* positions 0..sink-1 are protected */
+    uint32_t recent;         /* positions > now - recent are protected; sink + recent < budget */
+    float *scratch;          /* [2 n] floats the policy may use */
+    uint32_t *order;         /* [n] indices the policy may use */
+} roco_policy_view;
+
+typedef struct roco_policy {
+    const char *name;  /* as in `kv_policy` */
+    const char *paper; /* source of the rule */
+    int id;            /* index in the registry; names the CUDA twin */
+    bool evicts;       /* false: `full`, whose budget is the whole sequence */
+    bool needs_statistics;
+    /* Writes the slots to evict, `surplus` different ones (1 <= surplus < n), in ascending slot order. Ties go to the
+     * lowest position. Never a protected token. Total: any float in sum and sum_sq, NaN included, gives a valid answer.
+     */
+    void (*select)(const roco_policy_view *view, uint32_t surplus, uint32_t *victims);
+} roco_policy;
+
+#endif

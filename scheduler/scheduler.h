@@ -1,0 +1,111 @@
+/* The scheduler: a thread that turns submitted sequences into events, step by step.
+ *
+ * It owns the engine thread, the queue, the running sequences and the page pool. Its rule: a sequence is admitted when
+ * the pages that hold it to its end are free; then it always finishes. Nothing is preempted. Each step takes cancels
+ * and new sequences, admits in order, packs one mixed batch (every decoding sequence one token, then prompt strides,
+ * oldest first), runs it, and delivers.
+ *
+ * Threads: submit, cancel, take_events and the counters may be called from any one other thread (the server's loop);
+ * the rest before the thread starts or after it ended.
+ */
+#ifndef ROCO_SCHEDULER_SCHEDULER_H
+#define ROCO_SCHEDULER_SCHEDULER_H
+
+#include "config/status.h"
+#include "engine/engine.h"
+#include "scheduler/counters.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct roco_scheduler roco_scheduler;
+
+typedef enum roco_finish {
+    ROCO_FINISH_NONE,
+    ROCO_FINISH_STOP,   /* an end token was drawn (it is the last TOKEN event) */
+    ROCO_FINISH_LENGTH, /* max_tokens reached */
+    ROCO_FINISH_CANCELLED,
+    ROCO_FINISH_ERROR, /* event.status says why: TIMEOUT, NUMERIC, DEVICE, SHUTDOWN, NO_MEMORY */
+} roco_finish;
+
+/* One sequence to generate: a request's choice. */
+typedef struct roco_job {
+    void *user;          /* the server's; comes back in every event */
+    uint64_t id;         /* set by submit; names the job in cancel, log and trace */
+    const char *label;   /* the request's id for log and trace; borrowed until the job's FINISHED event was taken */
+    int32_t *prompt;     /* owned; freed with free() by roco_job_free */
+    uint32_t n_prompt;   /* 1.. */
+    uint32_t max_tokens; /* 1..; n_prompt + max_tokens <= n_context */
+    roco_sampling sampling;
+    bool ignore_eos;
+    const roco_policy *policy;
+    uint32_t budget, sink, recent;
+    uint64_t arrival_ns;        /* roco_now_ns() when the request came in */
+    uint64_t queue_deadline_ns; /* must be admitted by then; 0: no limit */
+    uint64_t deadline_ns;       /* must be finished by then; 0: no limit */
+} roco_job;
+
+roco_job *roco_job_open(void); /* zeroed; NULL when out of memory */
+void roco_job_free(roco_job *job);
+
+typedef enum roco_event_kind {
+    ROCO_EVENT_STARTED,  /* left the queue */
+    ROCO_EVENT_TOKEN,    /* one generated token */
+    ROCO_EVENT_FINISHED, /* exactly one per submitted job, its last event */
+} roco_event_kind;
+
+typedef struct roco_event {
+    roco_event_kind kind;
+    void *user;
+    uint64_t job;         /* id */
+    int32_t token;        /* TOKEN */
+    roco_finish finish;   /* FINISHED; on TOKEN: STOP or LENGTH when this token is the last one, else NONE */
+    roco_status status;   /* FINISHED with ERROR */
+    uint32_t n_generated; /* TOKEN: tokens so far, this one included */
+    roco_cache_usage kv;  /* TOKEN, FINISHED: the cache after the step that drew this token */
+    uint64_t queue_ns, first_token_ns, total_ns; /* FINISHED: since arrival; 0 when it never came so far */
+} roco_event;
+
+typedef struct roco_scheduler_config {
+    roco_engine *engine;                                /* borrowed until close */
+    bool (*is_end)(const void *context, int32_t token); /* end of generation? Called on the engine thread. */
+    const void *is_end_context;
+    uint32_t step_tokens; /* 0: the engine's; >= max_seqs + stride, so that prompts always go on */
+    uint32_t max_seqs;    /* 1.. */
+    uint32_t queue;       /* sequences waiting at most */
+    const char *trace;    /* path of JSON lines, one per step; NULL none */
+    uint64_t fault_after; /* test switch: a job fails with DEVICE after this many tokens; 0 off */
+    void (*wake)(
+        void *context); /* called on the engine thread after events were queued; must be async-safe (uv_async_send) */
+    void *wake_context;
+} roco_scheduler_config;
+
+/* Starts the thread. Returns owned. */
+roco_status roco_scheduler_open(const roco_scheduler_config *config, roco_scheduler **out, roco_error *error);
+
+/* Checks and queues n jobs, all or none. Takes the jobs on ROCO_OK; on failure the caller still owns them. Errors:
+ * ROCO_BUSY (queue full, with the limit), ROCO_SHUTDOWN, ROCO_TOO_LARGE (prompt and max_tokens against the context;
+ * pages needed against the pool, both numbers), ROCO_INVALID. Sets job->id. */
+roco_status roco_scheduler_submit(roco_scheduler *scheduler, roco_job **jobs, uint32_t n, roco_error *error);
+/* Asks for an end; the FINISHED event (CANCELLED, or whatever came first) still comes. Unknown ids are ignored. */
+void roco_scheduler_cancel(roco_scheduler *scheduler, uint64_t job);
+
+typedef struct roco_event_list {
+    roco_event *data;
+    size_t size, capacity;
+} roco_event_list;
+/* Swaps all queued events into `list`, whose old array is recycled. Free with roco_event_list_free. */
+void roco_scheduler_take_events(roco_scheduler *scheduler, roco_event_list *list);
+void roco_event_list_free(roco_event_list *list);
+
+/* Live numbers for /metrics. Any thread. */
+const roco_counters *roco_scheduler_counters(const roco_scheduler *scheduler);
+
+/* No new jobs; queued ones finish with SHUTDOWN, running ones go on. */
+void roco_scheduler_drain(roco_scheduler *scheduler);
+/* Ends all: running jobs finish with SHUTDOWN; the thread has ended and all events are queued when it returns. */
+void roco_scheduler_stop(roco_scheduler *scheduler);
+/* After stop. Checks that every page is back. */
+void roco_scheduler_close(roco_scheduler *scheduler);
+
+#endif

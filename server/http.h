@@ -1,0 +1,82 @@
+/* HTTP over libmicrohttpd inside a libuv loop: connections, bodies, limits, suspended replies, streams.
+ *
+ * It knows nothing of JSON, models or jobs. Handlers get a whole request and answer it now or later, on the same (loop)
+ * thread. Everything here runs on the loop thread.
+ */
+#ifndef ROCO_SERVER_HTTP_H
+#define ROCO_SERVER_HTTP_H
+
+#include "config/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+typedef struct roco_http roco_http;
+typedef struct roco_exchange roco_exchange; /* one request and its reply */
+
+typedef enum roco_method { ROCO_GET = 1, ROCO_POST = 2 } roco_method;
+
+/* One row of the route table (server/routes.c). A path with another method answers 405 with Allow; no path: 404. HEAD
+ * is GET without a body. */
+typedef struct roco_route {
+    roco_method method;
+    const char *path;
+    bool open; /* needs no API key: /health, /ready */
+    bool json; /* POST: the body must be application/json (415 otherwise) */
+    void (*handle)(roco_exchange *exchange, void *context);
+} roco_route;
+
+typedef struct roco_http_config {
+    const char *host;
+    uint16_t port; /* 0: any */
+    uint64_t max_body;
+    uint32_t max_connections;
+    uint32_t idle_timeout_s;     /* idle keep-alive, and silent or non-reading clients */
+    uint32_t receive_timeout_s;  /* total time a request may take to arrive */
+    const char *const *api_keys; /* NULL-terminated, or NULL: no key needed. Copied as digests. */
+    const roco_route *routes;    /* ends with path NULL; borrowed */
+    void *context;               /* handed to handlers */
+} roco_http_config;
+
+/* Binds and listens before it returns; serves once the loop runs. ROCO_IO with address and reason. Returns owned. */
+roco_status roco_http_open(uv_loop_t *loop, const roco_http_config *config, roco_http **out, roco_error *error);
+uint16_t roco_http_port(const roco_http *http);
+/* Requests being answered now (a handler was called, the reply is not complete). */
+uint32_t roco_http_active(const roco_http *http);
+/* Stops accepting; open exchanges go on. `done(context)` once none is active. */
+void roco_http_drain(roco_http *http, void (*done)(void *context), void *context);
+/* Ends every exchange (gone callbacks run), stops the daemon and closes the handles; the loop must run once more to
+ * finish. */
+void roco_http_close(roco_http *http);
+
+/* --- the request; valid until the exchange ends --- */
+roco_method roco_exchange_method(const roco_exchange *exchange);
+const char *roco_exchange_path(const roco_exchange *exchange);
+const char *roco_exchange_header(const roco_exchange *exchange, const char *name); /* NULL when absent */
+const char *roco_exchange_body(const roco_exchange *exchange, size_t *size);       /* NUL-terminated for convenience */
+/* "req-<16 hex>": in the X-Request-Id reply header, the log and the trace; a client's own X-Request-Id is taken when it
+ * is 1..128 characters of [A-Za-z0-9._-]. */
+const char *roco_exchange_id(const roco_exchange *exchange);
+/* Called once, if the client goes away before the reply is complete, or at close; then the exchange is ended and must
+ * not be used again. */
+void roco_exchange_on_gone(roco_exchange *exchange, void (*gone)(void *context), void *context);
+
+/* --- the reply: exactly one of reply, or stream_begin .. stream_end. Each ends the handler's right to the exchange
+ * except as said. --- */
+/* Extra headers: "Name: value" strings, NULL-terminated array, or NULL. The body is copied. After it the exchange must
+ * not be used. */
+void roco_exchange_reply(roco_exchange *exchange, unsigned status, const char *content_type, const char *body,
+                         size_t size, const char *const *headers);
+/* Sends the head at once (chunked). */
+void roco_exchange_stream_begin(roco_exchange *exchange, unsigned status, const char *content_type,
+                                const char *const *headers);
+/* Queues bytes; copied. They leave in the same loop iteration, batched with others. */
+void roco_exchange_stream_write(roco_exchange *exchange, const char *data, size_t size);
+/* Bytes queued and not yet taken by the socket: a slow reader. */
+size_t roco_exchange_stream_pending(const roco_exchange *exchange);
+/* complete: the terminating chunk is sent; else the connection is cut. After it the exchange must not be used. */
+void roco_exchange_stream_end(roco_exchange *exchange, bool complete);
+
+#endif
