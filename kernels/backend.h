@@ -111,7 +111,7 @@ typedef struct roco_backend_ops {
     size_t (*weight_bytes)(const roco_backend *backend);
     size_t (*scratch_bytes)(const roco_backend *backend);
 
-    /* Device memory, 64-byte aligned, zeroed. NULL when there is none left. Allocates. */
+    /* Device memory, 64-byte aligned, zeroed. NULL when there is none left. Allocates. Closing NULL does nothing. */
     void *(*memory_open)(roco_backend *backend, size_t bytes);
     void (*memory_close)(roco_backend *backend, void *memory);
     void (*upload)(roco_backend *backend, void *to, const void *from, size_t bytes);

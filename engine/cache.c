@@ -1,0 +1,160 @@
+/* One sequence's KV cache: how its pages are dealt to layers and heads, and what it holds. Engine thread.
+ *
+ * The block table is written here once, layer-major and head-major; the backend fills the pages and keeps held and
+ * victim of each head.
+ */
+#include "engine/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Slots a head may hold, never more than the sequence needs; *evicts says whether they can run out. */
+static uint32_t head_slots(const roco_cache_spec *spec, uint32_t head, bool *evicts)
+{
+    uint32_t budget = spec->length;
+    if (spec->policy->evicts)
+        budget = spec->head_budgets ? spec->head_budgets[head] : spec->budget;
+    *evicts = budget < spec->length;
+    return *evicts ? budget : spec->length;
+}
+
+static uint32_t count_heads(const roco_engine *engine)
+{
+    return engine->info.n_layers * engine->info.n_kv_heads;
+}
+
+uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec)
+{
+    bool evicts;
+    if (!spec->head_budgets)
+        return count_heads(engine) * roco_kv_pages_for(&engine->info.layout, head_slots(spec, 0, &evicts));
+    uint32_t n_pages = 0;
+    for (uint32_t head = 0; head < count_heads(engine); head++)
+        n_pages += roco_kv_pages_for(&engine->info.layout, head_slots(spec, head, &evicts));
+    return n_pages;
+}
+
+static roco_status check_spec(const roco_engine *engine, const roco_cache_spec *spec, roco_error *error)
+{
+    if (spec->length < 1 || spec->length > engine->info.n_context)
+        return roco_fail(error, ROCO_INVALID, "length", "a sequence of %u tokens; allowed: 1..%u", spec->length,
+                         engine->info.n_context);
+    bool evicts;
+    for (uint32_t head = 0; head < count_heads(engine); head++) {
+        uint32_t slots = head_slots(spec, head, &evicts);
+        if (evicts && (uint64_t)spec->sink + spec->recent >= slots)
+            return roco_fail(error, ROCO_INVALID, "kv_budget",
+                             "%u protected first tokens and %u newest ones leave no room in a budget of %u", spec->sink,
+                             spec->recent, slots);
+    }
+    return ROCO_OK;
+}
+
+static roco_status deal_pages(roco_engine *engine, const roco_cache_spec *spec, const uint32_t *pages,
+                              roco_cache *cache)
+{
+    const roco_backend_ops *ops = engine->backend->ops;
+    const size_t head_bytes = cache->n_heads * sizeof *cache->heads, page_bytes = cache->n_pages * sizeof *pages;
+    cache->heads = calloc(cache->n_heads, sizeof *cache->heads);
+    cache->sequence.heads = ops->memory_open(engine->backend, head_bytes);
+    uint32_t *table = ops->memory_open(engine->backend, page_bytes);
+    cache->sequence.pages = table;
+    if (!cache->heads || !cache->sequence.heads || !table)
+        return ROCO_NO_MEMORY;
+    uint32_t next = 0;
+    for (uint32_t head = 0; head < cache->n_heads; head++) {
+        roco_kv_head *h = &cache->heads[head];
+        h->budget = head_slots(spec, head, &h->evicts);
+        h->victim = ROCO_NO_SLOT;
+        h->first_page = next;
+        next += roco_kv_pages_for(&engine->info.layout, h->budget);
+    }
+    ops->upload(engine->backend, cache->sequence.heads, cache->heads, head_bytes);
+    ops->upload(engine->backend, table, pages, page_bytes);
+    return ROCO_OK;
+}
+
+roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, const uint32_t *pages, roco_cache **out,
+                            roco_error *error)
+{
+    roco_status status = check_spec(engine, spec, error);
+    if (status)
+        return status;
+    roco_cache *cache = calloc(1, sizeof *cache);
+    if (!cache)
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory for a cache's tables");
+    cache->n_heads = count_heads(engine);
+    cache->n_pages = roco_cache_pages(engine, spec);
+    cache->sequence = (roco_kv_sequence){.policy = spec->policy, .sink = spec->sink, .recent = spec->recent};
+    status = deal_pages(engine, spec, pages, cache);
+    if (status) {
+        roco_cache_close(engine, cache);
+        return roco_fail(error, status, NULL, "out of memory for a cache's tables");
+    }
+    *out = cache;
+    return ROCO_OK;
+}
+
+void roco_cache_close(roco_engine *engine, roco_cache *cache)
+{
+    if (!cache)
+        return;
+    engine->backend->ops->memory_close(engine->backend, cache->sequence.heads);
+    engine->backend->ops->memory_close(engine->backend, (void *)cache->sequence.pages);
+    free(cache->heads);
+    free(cache);
+}
+
+/* What a head holds follows from its budget and the tokens fed, so nothing has to come back from the device. */
+void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out)
+{
+    uint64_t held = 0;
+    for (uint32_t head = 0; head < cache->n_heads; head++)
+        held += cache->length < cache->heads[head].budget ? cache->length : cache->heads[head].budget;
+    *out = (roco_cache_usage){.length = cache->length,
+                              .held = (uint32_t)((held + cache->n_heads / 2) / cache->n_heads),
+                              .slots_evicted = (uint64_t)cache->length * cache->n_heads - held};
+    out->evicted = cache->length - out->held;
+}
+
+uint32_t roco_cache_positions(const roco_engine *engine, const roco_cache *cache, uint32_t layer, uint32_t head,
+                              int32_t *out)
+{
+    const roco_backend_ops *ops = engine->backend->ops;
+    const roco_kv_layout *layout = &engine->info.layout;
+    const uint32_t at = layer * engine->info.n_kv_heads + head;
+    roco_kv_head state;
+    ops->download(engine->backend, &state, &cache->sequence.heads[at], sizeof state);
+    for (uint32_t slot = 0; slot < state.held; slot += layout->slots) {
+        uint32_t page, n = state.held - slot < layout->slots ? state.held - slot : layout->slots;
+        ops->download(engine->backend, &page, &cache->sequence.pages[state.first_page + slot / layout->slots],
+                      sizeof page);
+        const char *positions = (const char *)engine->pool + (size_t)page * layout->page_bytes;
+        ops->download(engine->backend, out + slot, positions + layout->position_offset, n * sizeof *out);
+    }
+    return state.held;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+    return (a > b) - (a < b);
+}
+
+void roco_cache_check(const roco_engine *engine, const roco_cache *cache)
+{
+    int32_t *positions = malloc((cache->length + 1u) * sizeof *positions);
+    ROCO_CHECK(positions != NULL);
+    for (uint32_t at = 0; at < cache->n_heads; at++) {
+        const uint32_t budget = cache->heads[at].budget;
+        const uint32_t held =
+            roco_cache_positions(engine, cache, at / engine->info.n_kv_heads, at % engine->info.n_kv_heads, positions);
+        ROCO_CHECK(held == (cache->length < budget ? cache->length : budget));
+        qsort(positions, held, sizeof *positions, ascending);
+        for (uint32_t i = 0; i < held; i++) {
+            ROCO_CHECK(positions[i] >= 0 && (uint32_t)positions[i] < cache->length);
+            ROCO_CHECK(i == 0 || positions[i] > positions[i - 1]);
+        }
+    }
+    free(positions);
+}

@@ -1,0 +1,58 @@
+/* The engine's inside: its state, and which file does what. Engine thread only.
+ *
+ *   engine.c    open and close: shape, backend, weights, pool, buffers
+ *   cache.c     one sequence's cache: budgets by head, block table, measures
+ *   step.c      one step: items to chunks, forward, logits, sampling
+ *   forward.c   the model's forward pass over the backend's operations
+ */
+#ifndef ROCO_ENGINE_STATE_H
+#define ROCO_ENGINE_STATE_H
+
+#include "engine/engine.h"
+#include "engine/model.h"
+
+/* Rows of logits computed at once; more wanted rows take several rounds. */
+#define ROCO_LOGIT_ROWS 32u
+
+struct roco_cache {
+    roco_kv_sequence sequence; /* heads is device memory */
+    roco_kv_head *heads;       /* host copy as opened: budget, first_page and evicts never change */
+    uint32_t n_heads, n_pages; /* n_heads: layers x KV heads */
+    uint32_t length;           /* tokens fed */
+    bool decoding;             /* a generated token was fed: no more prompt */
+};
+
+/* Device buffers of one step; rows = step_tokens. */
+typedef struct roco_buffers {
+    float *x;               /* [rows, width] the residual stream */
+    float *h;               /* [rows, width] normed */
+    float *q;               /* [rows, n_heads * key_dim] */
+    float *k, *v;           /* [rows, n_kv_heads * key_dim or value_dim] */
+    float *attended;        /* [rows, n_heads * value_dim] */
+    float *gate, *up;       /* [rows, ffn_width] */
+    float *cosines, *sines; /* [rows, rope_dim / 2] */
+    float *picked;          /* [ROCO_LOGIT_ROWS, width] rows whose logits are wanted */
+    float *logits;          /* [ROCO_LOGIT_ROWS, n_vocab] */
+} roco_buffers;
+
+struct roco_engine {
+    roco_engine_info info;
+    roco_backend *backend;
+    roco_model model;
+    void *pool;
+    roco_buffers buffers;
+    /* host side of a step */
+    int32_t *ids;                     /* [step_tokens] */
+    roco_chunk *chunks;               /* [step_tokens] */
+    float *host_cosines, *host_sines; /* [step_tokens, rope_dim / 2] */
+    float *host_logits;               /* [n_vocab] */
+    void *sampler_scratch;
+    uint64_t fault_nan; /* test switch: counts down to the token that sees a NaN; 0 off */
+};
+
+/* x = embedding of ids, then all layers; chunks cover rows 0..n_rows-1. Buffers hold cosines and sines. */
+void roco_forward(roco_engine *engine, uint32_t n_rows, uint32_t n_chunks);
+/* Logits of n_wanted (<= ROCO_LOGIT_ROWS) rows of x into buffers.logits. */
+void roco_forward_logits(roco_engine *engine, const uint32_t *wanted, uint32_t n_wanted);
+
+#endif
