@@ -8,6 +8,9 @@
 
 #define ROCO_MAX_POLICIES 16u
 
+/* A policy's id, its index in the registry. */
+enum { ROCO_POLICY_FULL, ROCO_POLICY_ROCO, ROCO_POLICY_RECENCY };
+
 /* NULL-terminated, full first; policy->id is its index. */
 const roco_policy *const *roco_policies(void);
 /* NULL when there is none of that name. */

@@ -20,9 +20,16 @@ typedef struct roco_policy_view {
     uint32_t budget;         /* B, tokens this head may hold */
     uint32_t sink;           /* positions 0..sink-1 are protected */
     uint32_t recent;         /* positions > now - recent are protected; sink + recent < budget */
-    float *scratch;          /* [2 n] floats the policy may use */
+    double *scratch;         /* [2 n] the policy may use */
     uint32_t *order;         /* [n] indices the policy may use */
 } roco_policy_view;
+
+/* Sinks and the newest tokens are no victims, whatever the policy. */
+static inline bool roco_policy_protects(const roco_policy_view *view, uint32_t slot)
+{
+    int64_t position = view->position[slot];
+    return position < (int64_t)view->sink || position > (int64_t)view->now - (int64_t)view->recent;
+}
 
 typedef struct roco_policy {
     const char *name;  /* as in `kv_policy` */
@@ -32,7 +39,7 @@ typedef struct roco_policy {
     bool needs_statistics;
     /* Writes the slots to evict, `surplus` different ones (1 <= surplus < n), in ascending slot order. Ties go to the
      * lowest position. Never a protected token. Total: any float in sum and sum_sq, NaN included, gives a valid answer.
-     */
+     * NULL when !evicts. */
     void (*select)(const roco_policy_view *view, uint32_t surplus, uint32_t *victims);
 } roco_policy;
 

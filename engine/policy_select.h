@@ -1,0 +1,21 @@
+/* Partial selection, shared by the policies of this folder. Pure functions over the caller's arrays; no allocation. */
+#ifndef ROCO_ENGINE_POLICY_SELECT_H
+#define ROCO_ENGINE_POLICY_SELECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The order every policy ranks by: lower key first, then lower position. Keys must not be NaN; positions differ, so the
+ * order is total and no result depends on where in the slots a token lies. */
+static inline bool roco_ranks_before(const double *key, const int32_t *position, uint32_t a, uint32_t b)
+{
+    return key[a] < key[b] || (key[a] == key[b] && position[a] < position[b]);
+}
+
+/* Moves the `count` first in rank of order[0..n) to its front, in no particular order. count <= n. Expected O(n). */
+void roco_select_lowest(const double *key, const int32_t *position, uint32_t *order, uint32_t n, uint32_t count);
+
+/* Writes order[0..count), slots below n, to victims in ascending order. marks: [n], overwritten. O(n). */
+void roco_select_finish(uint32_t n, const uint32_t *order, uint32_t count, double *marks, uint32_t *victims);
+
+#endif
