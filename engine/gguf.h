@@ -17,6 +17,9 @@ typedef struct roco_text {
     const char *data; /* not NUL-terminated */
     size_t size;
 } roco_text;
+/* Copies text for a person into out[size], size >= 1: whitespace becomes a space, what is not printable ASCII '?', a
+ * cut end "...". */
+void roco_text_print(roco_text text, char *out, size_t size);
 
 typedef enum roco_gguf_kind {
     ROCO_GGUF_UINT8,
@@ -44,9 +47,11 @@ typedef struct roco_gguf_tensor {
 } roco_gguf_tensor;
 
 /* Errors: ROCO_IO (cannot be read), ROCO_FORMAT (what was found instead, or the key or tensor at fault with the sizes),
- * ROCO_UNSUPPORTED (tensor type). Memory used stays proportional to the file's own key and tensor counts. Returns
- * owned. */
+ * ROCO_UNSUPPORTED (version, byte order, tensor type, arrays of arrays). Tensors that share bytes, and names there
+ * twice, are ROCO_FORMAT. Memory used stays proportional to the file's own key and tensor counts. Returns owned. */
 roco_status roco_gguf_open(const char *path, roco_gguf **out, roco_error *error);
+/* The same over bytes in memory, borrowed until close. */
+roco_status roco_gguf_open_memory(const void *data, size_t size, roco_gguf **out, roco_error *error);
 void roco_gguf_close(roco_gguf *gguf);
 
 const char *roco_gguf_path(const roco_gguf *gguf);
@@ -54,7 +59,8 @@ uint64_t roco_gguf_bytes(const roco_gguf *gguf);
 uint32_t roco_gguf_version(const roco_gguf *gguf);
 
 /* Getters by key. Return ROCO_OK, ROCO_NOT_FOUND (missing; `error` is filled, *out untouched) or ROCO_FORMAT (another
- * kind, out of the range asked for). Integers are read from any integer width. */
+ * kind, out of the range asked for). Integers are read from any integer width, a
+ * float from any number. */
 bool roco_gguf_has(const roco_gguf *gguf, const char *key);
 roco_status roco_gguf_uint(const roco_gguf *gguf, const char *key, uint64_t low, uint64_t high, uint64_t *out,
                            roco_error *error);
@@ -78,7 +84,7 @@ uint64_t roco_gguf_n_keys(const roco_gguf *gguf);
 roco_text roco_gguf_key_at(const roco_gguf *gguf, uint64_t index, char *out, size_t size);
 uint64_t roco_gguf_n_tensors(const roco_gguf *gguf);
 const roco_gguf_tensor *roco_gguf_tensor_at(const roco_gguf *gguf, uint64_t index);
-/* NULL when absent. Hashed. */
+/* NULL when absent. Binary search. */
 const roco_gguf_tensor *roco_gguf_tensor_find(const roco_gguf *gguf, const char *name);
 
 #endif
