@@ -19,6 +19,7 @@ typedef enum roco_isa { ROCO_ISA_PORTABLE, ROCO_ISA_AVX2, ROCO_ISA_AVX512 /* F B
 
 /* The best this machine has, or the one asked for by name; ROCO_UNSUPPORTED when the machine lacks it. */
 roco_status roco_isa_choose(const char *name, roco_isa *out, roco_error *error);
+const char *roco_isa_name(roco_isa isa); /* static text, for the log */
 
 /* --- threads.c: a fixed team; the caller is thread 0 and works too. --- */
 typedef struct roco_threads roco_threads;
@@ -49,6 +50,10 @@ static inline roco_cpu *roco_cpu_of(roco_backend *backend)
     return (roco_cpu *)backend;
 }
 
+/* What the registry opens. Returns owned. */
+roco_status roco_cpu_open(const roco_backend_config *config, roco_backend **out, roco_error *error);
+
+/* The close functions take a backend whose open failed or was never reached. */
 roco_status roco_linear_open(roco_cpu *cpu, roco_error *error);
 void roco_linear_close(roco_cpu *cpu);
 roco_status roco_cpu_weight_open(roco_backend *backend, const roco_tensor_view *view, roco_weight **out,
