@@ -1,0 +1,112 @@
+"""The engine against the numpy definition of the model and of RoCo, on the real model.
+
+The reference is tests/golden/roco_reference.py; both sides read the same file and the same token ids.
+"""
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pathlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+REFERENCE = HERE.parent / "golden/roco_reference.py"
+sys.path.insert(0, str(REFERENCE.parent))
+
+
+@pytest.fixture(scope="session")
+def ids(data):
+    return data / "doc.smollm2-ids.json"
+
+
+@pytest.fixture(scope="session")
+def reference(model):
+    import roco_reference
+    return roco_reference.Model(str(model))
+
+
+@pytest.fixture(scope="session")
+def probe(build, model, ids):
+    def run(*args):
+        command = [str(build / "tests/probe"), str(model), str(ids), *map(str, args)]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
+    return run
+
+
+def test_logits_equal_the_reference(probe, reference, ids, tmp_path):
+    import roco_reference
+    rows = []
+    tokens = json.load(open(ids))[:256]
+    roco_reference.run(reference, tokens, on_logits=lambda start, z: rows.append(z))
+    expected = np.concatenate(rows)
+    probe("--tokens", 256, "--precision", "f32", "--kv-type", "f32", "--logits", tmp_path / "logits")
+    found = np.fromfile(tmp_path / "logits", np.float32).reshape(expected.shape)
+    worst = np.abs(found - expected).max()
+    print(f"largest difference of {expected.size} logits: {worst:.2e}")
+    assert worst < 1e-3
+    assert (found.argmax(-1) == expected.argmax(-1)).all()
+
+
+def test_int8_perplexity_is_that_of_f32(probe):
+    nll = {p: float(probe("--tokens", 2048, "--precision", p, "--kv-type", "f16", "--nll")) for p in ("f32", "int8")}
+    ratio = np.exp(nll["int8"] - nll["f32"])
+    print(f"perplexity f32 {np.exp(nll['f32']):.3f}, int8 {np.exp(nll['int8']):.3f}, ratio {ratio:.5f}")
+    assert abs(ratio - 1) < 0.005
+
+
+def kept_by_probe(path):
+    kept = {}
+    for line in open(path):
+        layer, head, *positions = map(int, line.split())
+        kept[layer, head] = set(positions)
+    return kept
+
+
+def unequal(reference):
+    """A budget for each head that averages 192: 96..288 in a fixed order."""
+    n = reference.layers * reference.kv_heads
+    return (96 + (np.arange(n) * 37 % 193)).reshape(reference.layers, reference.kv_heads)
+
+
+@pytest.mark.parametrize("kv_type, share", [("f32", 0.999), ("f16", 0.995)])
+@pytest.mark.parametrize("budget", [128, 256, "unequal"])
+def test_roco_keeps_what_the_reference_keeps(probe, reference, ids, tmp_path, budget, kv_type, share):
+    import roco_reference
+    tokens = json.load(open(ids))[:1024]
+    args = ["--tokens", 1024, "--decode", 128, "--policy", "roco", "--precision", "f32", "--kv-type", kv_type,
+            "--kept", tmp_path / "kept"]
+    if budget == "unequal":
+        budgets = unequal(reference)
+        json.dump(budgets.tolist(), open(tmp_path / "budgets", "w"))
+        args += ["--head-budgets", tmp_path / "budgets"]
+    else:
+        budgets = np.full((reference.layers, reference.kv_heads), budget)
+        args += ["--budget", budget]
+    probe(*args)
+    found = kept_by_probe(tmp_path / "kept")
+    cache = roco_reference.run(reference, tokens, policy="roco", budget=budgets, decode=128)
+    same = total = 0
+    for layer in range(reference.layers):
+        for head in range(reference.kv_heads):
+            expected = set(cache[layer][head].pos.tolist())
+            assert len(found[layer, head]) == len(expected) == budgets[layer, head]
+            same += len(found[layer, head] & expected)
+            total += len(expected)
+    print(f"budget {budget}, K and V in {kv_type}: {same} of {total} slots the same ({same / total:.5f})")
+    assert same / total >= share
+
+
+def test_recency_keeps_sinks_and_newest(probe, tmp_path):
+    probe("--tokens", 700, "--decode", 100, "--policy", "recency", "--budget", 128, "--kept", tmp_path / "kept")
+    expected = set(range(4)) | set(range(700 - 124, 700))
+    assert all(kept == expected for kept in kept_by_probe(tmp_path / "kept").values())
+
+
+def test_a_budget_never_reached_is_full(probe, tmp_path):
+    """Bit for bit, prompt and decode."""
+    for name, args in (("full", ["--policy", "full"]), ("roco", ["--policy", "roco", "--budget", 300])):
+        probe("--tokens", 300, "--decode", 40, "--precision", "int8", "--kv-type", "f16", "--logits", tmp_path / name,
+              *args)
+    assert (tmp_path / "full").read_bytes() == (tmp_path / "roco").read_bytes()

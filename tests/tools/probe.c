@@ -1,0 +1,237 @@
+/* Runs one sequence of given token ids through the engine and writes what the Python tests compare with the reference.
+ *
+ *     probe MODEL IDS.json [--tokens N] [--decode N] [--policy P] [--budget B] [--head-budgets FILE] [--stride N]
+ * [--precision P]
+ *           [--kv-type T] [--isa I] [--threads N] [--step-tokens N] [--logits OUT] [--kept OUT] [--nll]
+ *
+ * --decode N feeds the last N ids one by one, as decode does. --logits writes float32 [tokens, vocabulary]; --kept
+ * writes a line "layer head position position ..." per head, ascending; --nll prints the mean of -log p of ids[1..].
+ */
+#include "engine/engine.h"
+#include "engine/policies.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    const char *model, *ids, *policy, *head_budgets, *precision, *kv_type, *isa, *logits, *kept;
+    uint32_t tokens, decode, budget, stride, threads, step_tokens;
+    bool nll;
+} options;
+
+typedef struct totals {
+    double nll;
+    uint32_t n_scored;
+} totals;
+
+static void stop(const char *what)
+{
+    fprintf(stderr, "probe: %s\n", what);
+    exit(1);
+}
+
+/* Every integer in a file of JSON lists. */
+static int32_t *read_ints(const char *path, uint32_t *count)
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        stop("cannot read a list of integers");
+    int32_t *out = NULL;
+    uint32_t n = 0, capacity = 0;
+    for (int c; (c = fgetc(file)) != EOF;) {
+        if (!isdigit(c))
+            continue;
+        ungetc(c, file);
+        if (n == capacity)
+            out = realloc(out, (capacity = capacity ? 2 * capacity : 1024) * sizeof *out);
+        if (!out || fscanf(file, "%d", &out[n++]) != 1)
+            stop("bad integer");
+    }
+    fclose(file);
+    *count = n;
+    return out;
+}
+
+static options parse(int argc, char **argv)
+{
+    options o = {.policy = "full",
+                 .precision = "f32",
+                 .kv_type = "f32",
+                 .budget = 512,
+                 .stride = 64,
+                 .threads = 2,
+                 .step_tokens = 256};
+    const struct {
+        const char *name;
+        const char **text;
+        uint32_t *number;
+    } rows[] = {
+        {"--policy", &o.policy, NULL},
+        {"--head-budgets", &o.head_budgets, NULL},
+        {"--precision", &o.precision, NULL},
+        {"--kv-type", &o.kv_type, NULL},
+        {"--isa", &o.isa, NULL},
+        {"--logits", &o.logits, NULL},
+        {"--kept", &o.kept, NULL},
+        {"--tokens", NULL, &o.tokens},
+        {"--decode", NULL, &o.decode},
+        {"--budget", NULL, &o.budget},
+        {"--stride", NULL, &o.stride},
+        {"--threads", NULL, &o.threads},
+        {"--step-tokens", NULL, &o.step_tokens},
+    };
+    if (argc < 3)
+        stop("usage: probe MODEL IDS.json [options]");
+    o.model = argv[1];
+    o.ids = argv[2];
+    for (int i = 3; i < argc; i++) {
+        bool known = !strcmp(argv[i], "--nll");
+        o.nll |= known;
+        for (size_t r = 0; !known && r < sizeof rows / sizeof rows[0]; r++) {
+            if (strcmp(argv[i], rows[r].name) || i + 1 >= argc)
+                continue;
+            known = true;
+            i++;
+            if (rows[r].text)
+                *rows[r].text = argv[i];
+            else
+                *rows[r].number = (uint32_t)strtoul(argv[i], NULL, 10);
+            break;
+        }
+        if (!known)
+            stop("unknown option");
+    }
+    return o;
+}
+
+static void score(const float *logits, uint32_t n_vocab, int32_t target, totals *t)
+{
+    double highest = -INFINITY, sum = 0;
+    for (uint32_t i = 0; i < n_vocab; i++)
+        highest = fmax(highest, logits[i]);
+    for (uint32_t i = 0; i < n_vocab; i++)
+        sum += exp(logits[i] - highest);
+    t->nll += highest + log(sum) - logits[target];
+    t->n_scored++;
+}
+
+static void feed(roco_engine *engine, roco_cache *cache, const options *o, const int32_t *ids, uint32_t n,
+                 totals *total)
+{
+    const uint32_t n_vocab = roco_engine_describe(engine)->n_vocab;
+    const bool wanted = o->logits || o->nll;
+    float *logits = wanted ? malloc((size_t)o->step_tokens * n_vocab * sizeof *logits) : NULL;
+    FILE *out = o->logits ? fopen(o->logits, "wb") : NULL;
+    const uint32_t prompt = n - o->decode;
+    for (uint32_t at = 0; at < n;) {
+        const bool decode = at >= prompt;
+        uint32_t take = decode ? 1 : o->step_tokens / o->stride * o->stride;
+        if (!decode && take > prompt - at)
+            take = prompt - at;
+        roco_step_item item = {
+            .cache = cache, .tokens = ids + at, .n_tokens = take, .decode = decode, .logits = logits};
+        roco_error error;
+        if (roco_engine_step(engine, &item, 1, &error))
+            stop(error.message);
+        if (out && fwrite(logits, sizeof *logits, (size_t)take * n_vocab, out) != (size_t)take * n_vocab)
+            stop("cannot write logits");
+        for (uint32_t t = 0; o->nll && t < take && at + t + 1 < n; t++)
+            score(logits + (size_t)t * n_vocab, n_vocab, ids[at + t + 1], total);
+        at += take;
+    }
+    if (out && fclose(out))
+        stop("cannot write logits");
+    free(logits);
+}
+
+static int ascending(const void *left, const void *right)
+{
+    const int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+    return (a > b) - (a < b);
+}
+
+static void write_kept(const roco_engine *engine, const roco_cache *cache, const char *path, uint32_t n)
+{
+    const roco_engine_info *info = roco_engine_describe(engine);
+    FILE *out = fopen(path, "w");
+    int32_t *positions = malloc(n * sizeof *positions);
+    if (!out || !positions)
+        stop("cannot write kept positions");
+    for (uint32_t l = 0; l < info->n_layers; l++)
+        for (uint32_t h = 0; h < info->n_kv_heads; h++) {
+            uint32_t held = roco_cache_positions(engine, cache, l, h, positions);
+            qsort(positions, held, sizeof *positions, ascending);
+            fprintf(out, "%u %u", l, h);
+            for (uint32_t i = 0; i < held; i++)
+                fprintf(out, " %d", positions[i]);
+            fputc('\n', out);
+        }
+    free(positions);
+    if (fclose(out))
+        stop("cannot write kept positions");
+}
+
+static void run(roco_engine *engine, const options *o)
+{
+    uint32_t n, n_heads = 0;
+    int32_t *ids = read_ints(o->ids, &n);
+    if (o->tokens && o->tokens < n)
+        n = o->tokens;
+    int32_t *head_budgets = o->head_budgets ? read_ints(o->head_budgets, &n_heads) : NULL;
+    roco_cache_spec spec = {.policy = roco_policy_find(o->policy),
+                            .budget = o->budget,
+                            .length = n,
+                            .sink = 4,
+                            .recent = 10,
+                            .head_budgets = (const uint32_t *)head_budgets};
+    if (!spec.policy || o->decode > n)
+        stop("no such policy, or fewer tokens than --decode");
+    const uint32_t n_pages = roco_cache_pages(engine, &spec);
+    uint32_t *pages = malloc((n_pages + 1u) * sizeof *pages);
+    for (uint32_t i = 0; pages && i < n_pages; i++)
+        pages[i] = n_pages - 1 - i; /* any order must do */
+    roco_cache *cache = NULL;
+    roco_error error;
+    if (!pages || n_pages > roco_engine_describe(engine)->n_pages ||
+        roco_cache_open(engine, &spec, pages, &cache, &error))
+        stop("the cache cannot be opened");
+    totals total = {0};
+    feed(engine, cache, o, ids, n, &total);
+    roco_cache_check(engine, cache);
+    if (o->kept)
+        write_kept(engine, cache, o->kept, n);
+    if (o->nll)
+        printf("%.6f\n", total.nll / total.n_scored);
+    roco_cache_close(engine, cache);
+    free(pages);
+    free(head_budgets);
+    free(ids);
+}
+
+int main(int argc, char **argv)
+{
+    options o = parse(argc, argv);
+    roco_error error;
+    roco_gguf *gguf = NULL;
+    roco_engine *engine = NULL;
+    if (roco_gguf_open(o.model, &gguf, &error))
+        stop(error.message);
+    roco_engine_config config = {.gguf = gguf,
+                                 .backend = "cpu",
+                                 .precision = o.precision,
+                                 .isa = o.isa,
+                                 .threads = o.threads,
+                                 .kv_type = strcmp(o.kv_type, "f16") ? ROCO_KV_F32 : ROCO_KV_F16,
+                                 .kv_pool_tokens = 8192,
+                                 .stride = o.stride,
+                                 .step_tokens = o.step_tokens};
+    if (roco_engine_open(&config, &engine, &error))
+        stop(error.message);
+    run(engine, &o);
+    roco_engine_close(engine);
+    roco_gguf_close(gguf);
+    return 0;
+}
