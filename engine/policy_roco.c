@@ -19,10 +19,8 @@
 #include "engine/policy_select.h"
 #include "kernels/kv_layout.h"
 
+#include <float.h>
 #include <math.h>
-
-/* A token found not to be a candidate costs one more pass; past this many, partial selection is cheaper. */
-#define MAX_PASSES 8
 
 static uint32_t scope(const roco_policy_view *view, uint32_t surplus)
 {
@@ -30,55 +28,52 @@ static uint32_t scope(const roco_policy_view *view, uint32_t surplus)
     return k > (int64_t)surplus ? (uint32_t)k : surplus;
 }
 
-/* variance, mean [n]; the unprotected slots to order. Returns how many those are. */
-static uint32_t measure(const roco_policy_view *view, double *variance, double *mean, uint32_t *order)
+/* variance, mean [n]: finite or -infinity where unprotected, +infinity where protected. No branches: this loop is most
+ * of the cost of a decode step's selection. */
+static void measure(const roco_policy_view *view, double *variance, double *mean)
 {
-    uint32_t n_unprotected = 0;
     for (uint32_t j = 0; j < view->n; j++) {
-        double n = (double)view->now - (double)view->position[j] + 1.0;
+        double n = (double)(view->now - view->position[j] + 1);
         double m = (double)view->sum[j] / n;
         double v = (double)view->sum_sq[j] / n - m * m;
-        variance[j] = v > 0 ? v : 0; /* rounding makes it negative where attention is constant; NaN fails the test */
-        mean[j] = m == m ? m : -INFINITY;
-        order[n_unprotected] = j;
-        n_unprotected += !roco_policy_protects(view, j);
+        v = v > 0 ? v : 0; /* rounding makes it negative where attention is constant; NaN fails the test too */
+        variance[j] = v < DBL_MAX ? v : DBL_MAX;
+        m = m > -INFINITY ? m : -INFINITY;
+        mean[j] = m < DBL_MAX ? m : DBL_MAX;
     }
-    return n_unprotected;
+    for (uint32_t j = 0; j < view->n; j++)
+        if (roco_policy_protects(view, j))
+            variance[j] = mean[j] = INFINITY;
 }
 
-/* The victim of a decode step without any selection: the token of lowest mean that is a candidate, i.e. that fewer than
- * k others precede by variance. Most often the first one looked at is. ROCO_NO_SLOT after MAX_PASSES. */
-static uint32_t find_one(const int32_t *position, const double *variance, const double *mean, uint32_t *order,
-                         uint32_t n, uint32_t k)
+/* The one victim of a decode step without any selection: the token of lowest mean, provided that it is a candidate. It
+ * surely is when at most k tokens, itself included, have a variance no higher. Else ROCO_NO_SLOT: not known. */
+static uint32_t find_one(const roco_policy_view *view, const double *variance, const double *mean, uint32_t k)
 {
-    for (int pass = 0; pass < MAX_PASSES; pass++) {
-        uint32_t best = 0, rank = 0;
-        for (uint32_t i = 1; i < n; i++)
-            if (roco_ranks_before(mean, position, order[i], order[best]))
-                best = i;
-        uint32_t victim = order[best];
-        for (uint32_t i = 0; i < n; i++)
-            rank += roco_ranks_before(variance, position, order[i], victim);
-        if (rank < k)
-            return victim;
-        order[best] = order[--n]; /* it comes after every candidate, so their ranks and k stay as they are */
-        order[n] = victim;
-    }
-    return ROCO_NO_SLOT;
+    uint32_t victim = 0, n_no_higher = 0;
+    for (uint32_t j = 1; j < view->n; j++)
+        if (roco_ranks_before(mean, view->position, j, victim))
+            victim = j;
+    double v = variance[victim];
+    for (uint32_t j = 0; j < view->n; j++)
+        n_no_higher += variance[j] <= v;
+    return n_no_higher <= k ? victim : ROCO_NO_SLOT;
 }
 
 static void select_roco(const roco_policy_view *view, uint32_t surplus, uint32_t *victims)
 {
     double *variance = view->scratch, *mean = view->scratch + view->n;
-    uint32_t n = measure(view, variance, mean, view->order), k = scope(view, surplus);
-    if (k > n)
-        k = n;
+    uint32_t k = scope(view, surplus);
+    measure(view, variance, mean);
     if (surplus == 1) {
-        *victims = find_one(view->position, variance, mean, view->order, n, k);
+        *victims = find_one(view, variance, mean, k);
         if (*victims != ROCO_NO_SLOT)
             return;
     }
-    roco_select_lowest(variance, view->position, view->order, n, k);
+    for (uint32_t j = 0; j < view->n; j++)
+        view->order[j] = j;
+    /* Protected tokens may fill up the candidates; by their mean they come last, and surplus others precede them. */
+    roco_select_lowest(variance, view->position, view->order, view->n, k);
     roco_select_lowest(mean, view->position, view->order, k, surplus);
     roco_select_finish(view->n, view->order, surplus, view->scratch, victims);
 }
