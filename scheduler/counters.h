@@ -14,14 +14,15 @@
 typedef struct roco_histogram {
     const double *bounds; /* [ROCO_HISTOGRAM_BUCKETS - 1], ascending */
     _Atomic uint64_t buckets[ROCO_HISTOGRAM_BUCKETS];
-    _Atomic uint64_t sum_nano; /* sum of values, in 1e-9 */
+    _Atomic uint64_t sum_nano; /* sum of values, in 1e-9; wraps, which a scraper takes for a restart */
 } roco_histogram;
 
 typedef struct roco_counters {
     _Atomic uint64_t running, queued;                                                    /* gauges, sequences */
     _Atomic uint64_t pages_total, pages_held;                                            /* gauges */
     _Atomic uint64_t finished_stop, finished_length, finished_cancelled, finished_error; /* sequences by outcome */
-    _Atomic uint64_t rejected; /* submits refused: queue full or can never fit */
+    _Atomic uint64_t rejected;      /* sequences refused at submit, whatever the reason */
+    _Atomic uint64_t device_failed; /* gauge: 1 once the device failed; nothing runs after that */
     _Atomic uint64_t tokens_prompt, tokens_generated;
     _Atomic uint64_t slots_evicted[ROCO_MAX_POLICIES];  /* over all layers and heads, by policy id */
     _Atomic uint64_t tokens_evicted[ROCO_MAX_POLICIES]; /* mean over heads, by policy id */

@@ -43,6 +43,10 @@ typedef struct roco_job {
     uint64_t arrival_ns;        /* roco_now_ns() when the request came in */
     uint64_t queue_deadline_ns; /* must be admitted by then; 0: no limit */
     uint64_t deadline_ns;       /* must be finished by then; 0: no limit */
+
+    struct roco_job *next; /* from here on the scheduler's own */
+    uint32_t pages;        /* what its cache will hold */
+    roco_status ending;    /* why it must end; ROCO_OK while it may go on */
 } roco_job;
 
 roco_job *roco_job_open(void); /* zeroed; NULL when out of memory */
@@ -60,8 +64,8 @@ typedef struct roco_event {
     uint64_t job;         /* id */
     int32_t token;        /* TOKEN */
     roco_finish finish;   /* FINISHED; on TOKEN: STOP or LENGTH when this token is the last one, else NONE */
-    roco_status status;   /* FINISHED with ERROR */
-    uint32_t n_generated; /* TOKEN: tokens so far, this one included */
+    roco_status status;   /* FINISHED with ERROR: why; CANCELLED with CANCELLED; else ROCO_OK */
+    uint32_t n_generated; /* tokens so far, a TOKEN's own included */
     roco_cache_usage kv;  /* TOKEN, FINISHED: the cache after the step that drew this token */
     uint64_t queue_ns, first_token_ns, total_ns; /* FINISHED: since arrival; 0 when it never came so far */
 } roco_event;
@@ -70,22 +74,26 @@ typedef struct roco_scheduler_config {
     roco_engine *engine;                                /* borrowed until close */
     bool (*is_end)(const void *context, int32_t token); /* end of generation? Called on the engine thread. */
     const void *is_end_context;
-    uint32_t step_tokens; /* 0: the engine's; >= max_seqs + stride, so that prompts always go on */
-    uint32_t max_seqs;    /* 1.. */
-    uint32_t queue;       /* sequences waiting at most */
-    const char *trace;    /* path of JSON lines, one per step; NULL none */
-    uint64_t fault_after; /* test switch: a job fails with DEVICE after this many tokens; 0 off */
-    void (*wake)(
-        void *context); /* called on the engine thread after events were queued; must be async-safe (uv_async_send) */
+    uint32_t step_tokens;        /* 0: the engine's; >= max_seqs + stride, so that prompts always go on */
+    uint32_t max_seqs;           /* 1.. */
+    uint32_t queue;              /* sequences waiting at most */
+    const char *trace;           /* path of JSON lines, one per step; NULL none */
+    uint64_t fault_after;        /* test switch: a job fails with DEVICE after this many tokens; 0 off */
+    void (*wake)(void *context); /* called on the engine thread after events were queued, at most twice a step, with no
+                                    lock held; NULL none. It may come late: take_events drains, and may find nothing. */
     void *wake_context;
 } roco_scheduler_config;
 
-/* Starts the thread. Returns owned. */
+/* Starts the thread. Returns owned. Errors: ROCO_INVALID (`step-tokens` against max-seqs + evict-stride and against
+ * the engine's; `max-seqs`), ROCO_IO (`trace`), ROCO_NO_MEMORY. */
 roco_status roco_scheduler_open(const roco_scheduler_config *config, roco_scheduler **out, roco_error *error);
 
-/* Checks and queues n jobs, all or none. Takes the jobs on ROCO_OK; on failure the caller still owns them. Errors:
- * ROCO_BUSY (queue full, with the limit), ROCO_SHUTDOWN, ROCO_TOO_LARGE (prompt and max_tokens against the context;
- * pages needed against the pool, both numbers), ROCO_INVALID. Sets job->id. */
+/* Checks and queues n jobs, all or none. Takes the jobs on ROCO_OK; on failure the caller still owns them. Sets
+ * job->id; a taken job may be read by its submitter until its FINISHED event was taken, which frees it. Errors:
+ * ROCO_INVALID; ROCO_TOO_LARGE (prompt and max_tokens against the context; pages needed against the pool; n against
+ * what may ever run and wait; all with both numbers); ROCO_SHUTDOWN; ROCO_DEVICE (the device failed before);
+ * ROCO_NO_MEMORY; ROCO_BUSY: more than `queue` sequences would wait. Those that can start at the next step, seats and
+ * pages being free, do not count as waiting: so an idle scheduler with `queue` 0 still takes max_seqs of them. */
 roco_status roco_scheduler_submit(roco_scheduler *scheduler, roco_job **jobs, uint32_t n, roco_error *error);
 /* Asks for an end; the FINISHED event (CANCELLED, or whatever came first) still comes. Unknown ids are ignored. */
 void roco_scheduler_cancel(roco_scheduler *scheduler, uint64_t job);
@@ -94,7 +102,8 @@ typedef struct roco_event_list {
     roco_event *data;
     size_t size, capacity;
 } roco_event_list;
-/* Swaps all queued events into `list`, whose old array is recycled. Free with roco_event_list_free. */
+/* Swaps all queued events into `list`, whose old array is recycled (init the first with {0}), and frees the jobs that
+ * finished. Free with roco_event_list_free. */
 void roco_scheduler_take_events(roco_scheduler *scheduler, roco_event_list *list);
 void roco_event_list_free(roco_event_list *list);
 

@@ -1,0 +1,81 @@
+#include "scheduler/job.h"
+
+#include <stdlib.h>
+
+roco_job *roco_job_open(void)
+{
+    return calloc(1, sizeof(roco_job));
+}
+
+void roco_job_free(roco_job *job)
+{
+    if (!job)
+        return;
+    free(job->prompt);
+    free(job);
+}
+
+roco_cache_spec roco_job_spec(const roco_job *job)
+{
+    return (roco_cache_spec){
+        .policy = job->policy,
+        .budget = job->budget,
+        .length = job->n_prompt + job->max_tokens,
+        .sink = job->sink,
+        .recent = job->recent,
+    };
+}
+
+static roco_status check_length(const roco_engine_info *info, const roco_job *job, roco_error *error)
+{
+    if (job->n_prompt == 0 || !job->prompt)
+        return roco_fail(error, ROCO_INVALID, "prompt", "the prompt is empty; at least one token is needed");
+    if (job->max_tokens == 0)
+        return roco_fail(error, ROCO_INVALID, "max_tokens", "max_tokens is 0; at least 1 is needed");
+    if ((uint64_t)job->n_prompt + job->max_tokens > info->n_context)
+        return roco_fail(error, ROCO_TOO_LARGE, "prompt",
+                         "the prompt has %u tokens and max_tokens asks for %u more; together they may be at most %u, "
+                         "the context length",
+                         job->n_prompt, job->max_tokens, info->n_context);
+    return ROCO_OK;
+}
+
+static roco_status check_tokens(const roco_engine_info *info, const roco_job *job, roco_error *error)
+{
+    for (uint32_t i = 0; i < job->n_prompt; i++) {
+        if (job->prompt[i] < 0 || (uint32_t)job->prompt[i] >= info->n_vocab)
+            return roco_fail(error, ROCO_INVALID, "prompt", "token %u of the prompt is %d; token ids are 0 to %u", i,
+                             job->prompt[i], info->n_vocab - 1u);
+    }
+    return ROCO_OK;
+}
+
+static roco_status check_cache(const roco_engine *engine, roco_job *job, roco_error *error)
+{
+    if (!job->policy)
+        return roco_fail(error, ROCO_INVALID, "kv_policy", "no eviction policy was chosen");
+    if (job->policy->evicts && (uint64_t)job->sink + job->recent >= job->budget)
+        return roco_fail(error, ROCO_INVALID, "kv_budget",
+                         "kv_budget is %u; it must be more than kv_sink and kv_recent together, which are %u and %u",
+                         job->budget, job->sink, job->recent);
+    roco_cache_spec spec = roco_job_spec(job);
+    uint32_t n_pages = roco_engine_describe(engine)->n_pages;
+    job->pages = roco_cache_pages(engine, &spec);
+    if (job->pages > n_pages)
+        return roco_fail(error, ROCO_TOO_LARGE, "kv_budget",
+                         "the request needs %u pages of the KV pool, which has %u in all; lower max_tokens or "
+                         "kv_budget%s",
+                         job->pages, n_pages, job->policy->evicts ? "" : " (with a kv_policy that evicts)");
+    return ROCO_OK;
+}
+
+roco_status roco_job_check(const roco_engine *engine, roco_job *job, roco_error *error)
+{
+    const roco_engine_info *info = roco_engine_describe(engine);
+    roco_status status = check_length(info, job, error);
+    if (status == ROCO_OK)
+        status = check_tokens(info, job, error);
+    if (status == ROCO_OK)
+        status = check_cache(engine, job, error);
+    return status;
+}
