@@ -59,14 +59,15 @@ typedef struct roco_options {
 typedef enum roco_options_result { ROCO_OPTIONS_RUN, ROCO_OPTIONS_EXIT /* help was printed */ } roco_options_result;
 
 /* Defaults, then the file (`--config FILE`, else ROCO_CONFIG; none is read otherwise), then the environment, then
- * argv[0..argc-1] (program and subcommand already taken off). Returns ROCO_OK, or ROCO_INVALID with the name and the
+ * argv[0..argc-1] (program and subcommand already taken off; of a flag given twice the last counts). `environment` is
+ * as environ, NULL for none. A model must have been named. Returns ROCO_OK, or ROCO_INVALID with the name and the
  * allowed range.
  * `--help` prints the table to `out` and sets *result. Ownership: roco_options_free on success and on failure. */
 roco_status roco_options_parse(roco_options *options, int argc, char **argv, char **environment, FILE *out,
                                roco_options_result *result, roco_error *error);
 void roco_options_free(roco_options *options);
 
-/* Sizes like "2GiB", "512M", "1048576"; ROCO_INVALID when malformed or over INT64_MAX. */
+/* Sizes like "2GiB", "512M", "1048576", all units binary; ROCO_INVALID when malformed or over INT64_MAX. */
 roco_status roco_parse_size(const char *text, int64_t *out);
 /* Prints a commented roco.conf with every row at its default (what `roco config` shows and roco.conf.example holds). */
 void roco_options_print_file(FILE *out);

@@ -1,0 +1,87 @@
+/* The table of every option. Data only: how a row is read is in options.c, how it is printed in options_print.c. */
+#include "config/options_table.h"
+
+#define AT(field) offsetof(roco_options, field)
+
+#define INT(name, section, field, min, max, value, help)                                                               \
+    {                                                                                                                  \
+        name, section, ROCO_OPTION_INT, AT(field), min, max, NULL, "N", value, help, false                             \
+    }
+#define SIZE(name, section, field, min, max, value, help)                                                              \
+    {                                                                                                                  \
+        name, section, ROCO_OPTION_SIZE, AT(field), min, max, NULL, "SIZE", value, help, false                         \
+    }
+#define SECONDS(name, section, field, min, max, value, help)                                                           \
+    {                                                                                                                  \
+        name, section, ROCO_OPTION_INT, AT(field), min, max, NULL, "SECONDS", value, help, false                       \
+    }
+#define TEXT(name, section, field, min, value_name, value, help)                                                       \
+    {                                                                                                                  \
+        name, section, ROCO_OPTION_TEXT, AT(field), min, INT64_MAX, NULL, value_name, value, help, false               \
+    }
+#define CHOICE(name, section, field, choices, value, help)                                                             \
+    {                                                                                                                  \
+        name, section, ROCO_OPTION_CHOICE, AT(field), 0, 0, choices, "NAME", value, help, false                        \
+    }
+
+#define MODEL     "Model and backend"
+#define KV        "KV pool and eviction"
+#define SCHEDULER "Scheduler"
+#define HTTP      "HTTP"
+#define LOGGING   "Logging"
+#define TESTS     "Test builds"
+
+enum { ONE_DAY = 86400 };
+
+const roco_option_row roco_option_rows[] = {
+    TEXT("model", MODEL, model, 0, "PATH", "", "GGUF file to serve; the argument without a name means the same"),
+    CHOICE("backend", MODEL, backend, "auto|cpu", "auto", "where the model runs"),
+    CHOICE("precision", MODEL, precision, "auto|f32|int8", "auto",
+           "arithmetic of the dense products; auto: int8 on quantised files, f32 on others"),
+    INT("threads", MODEL, threads, 0, 1024, "0", "compute threads; 0: one per core this process may use"),
+    INT("context", MODEL, context, 0, INT32_MAX, "0",
+        "tokens of prompt and answer together that one request may have; 0: what the model was made for"),
+
+    SIZE("kv-pool-bytes", KV, kv_pool_bytes, 1024 * 1024, INT64_MAX, "2GiB",
+         "memory of the KV pool, all requests together; used when kv-pool-tokens is 0"),
+    INT("kv-pool-tokens", KV, kv_pool_tokens, 0, INT32_MAX, "0",
+        "size of the KV pool in tokens of full cache over all layers and heads; 0: by kv-pool-bytes"),
+    INT("kv-budget", KV, kv_budget, 32, INT32_MAX, "1024",
+        "tokens each head may hold on average, for requests that name no budget"),
+    INT("kv-budget-max", KV, kv_budget_max, 0, INT32_MAX, "0", "highest budget a request may name; 0: the context"),
+    TEXT("kv-policy", KV, kv_policy, 1, "NAME", "roco", "how victims are chosen, for requests that name no policy"),
+    CHOICE("kv-type", KV, kv_type, "f16|f32", "f16", "how K and V are stored"),
+    INT("kv-sink", KV, kv_sink, 0, 1024, "4", "first positions never evicted, for requests that name no number"),
+    INT("kv-recent", KV, kv_recent, 1, 4096, "10", "newest tokens never evicted, for requests that name no number"),
+    INT("evict-stride", KV, evict_stride, 1, 1024, "64", "prompt tokens between two evictions"),
+
+    INT("step-tokens", SCHEDULER, step_tokens, 1, 8192, "512",
+        "rows of one step at most; max-seqs + evict-stride or more, so that prompts always go on"),
+    INT("max-seqs", SCHEDULER, max_seqs, 1, 4096, "64", "sequences running at once at most"),
+    INT("queue", SCHEDULER, queue, 0, 100000, "256", "sequences waiting at most; one more is answered with 503"),
+    SECONDS("queue-timeout", SCHEDULER, queue_timeout, 0, ONE_DAY, "300", "seconds a request may wait; 0: no limit"),
+    SECONDS("request-timeout", SCHEDULER, request_timeout, 0, ONE_DAY, "0",
+            "seconds from arrival to the last token; 0: no limit"),
+
+    TEXT("host", HTTP, host, 1, "ADDRESS", "127.0.0.1", "address to listen on"),
+    INT("port", HTTP, port, 0, 65535, "8080", "port to listen on; 0: any free one, which is printed"),
+    SIZE("max-body", HTTP, max_body, 1024, 1024 * 1024 * 1024, "8MiB", "largest request body"),
+    INT("max-connections", HTTP, max_connections, 1, 65535, "1024", "open connections at most"),
+    SECONDS("keep-alive", HTTP, keep_alive, 1, 3600, "10",
+            "seconds between comments on a stream that has nothing else to say"),
+    SECONDS("idle-timeout", HTTP, idle_timeout, 1, ONE_DAY, "60", "seconds an idle or slow connection is kept"),
+    SECONDS("drain-timeout", HTTP, drain_timeout, 0, ONE_DAY, "30", "seconds running requests get after SIGTERM"),
+    TEXT("api-key-file", HTTP, api_key_file, 0, "PATH", "", "bearer keys, one a line; empty: none is asked for"),
+
+    CHOICE("log-level", LOGGING, log_level, "error|warn|info|debug", "info", "least important records shown"),
+    TEXT("trace", LOGGING, trace, 0, "PATH", "",
+         "file that gets the decisions of each step as JSON lines; empty: none"),
+#ifdef ROCO_FAULTS
+    {"fault", TESTS, ROCO_OPTION_TEXT, AT(fault), 0, INT64_MAX, NULL, "SWITCH", "", "makes a part fail on purpose",
+     true},
+#endif
+};
+
+const size_t roco_n_option_rows = sizeof roco_option_rows / sizeof roco_option_rows[0];
+
+_Static_assert(sizeof roco_option_rows / sizeof roco_option_rows[0] <= ROCO_OPTIONS_MOST, "raise ROCO_OPTIONS_MOST");
