@@ -33,11 +33,11 @@ typedef struct roco_http_config {
     uint16_t port; /* 0: any */
     uint64_t max_body;
     uint32_t max_connections;
-    uint32_t idle_timeout_s;     /* idle keep-alive, and silent or non-reading clients */
-    uint32_t receive_timeout_s;  /* total time a request may take to arrive */
-    const char *const *api_keys; /* NULL-terminated, or NULL: no key needed. Copied as digests. */
-    const roco_route *routes;    /* ends with path NULL; borrowed */
-    void *context;               /* handed to handlers */
+    uint32_t idle_timeout_s;          /* idle keep-alive, and silent or non-reading clients */
+    uint32_t receive_timeout_s;       /* total time a request may take to arrive */
+    const struct roco_api_keys *keys; /* server/auth.h; NULL: no key needed. Borrowed until close. */
+    const roco_route *routes;         /* ends with path NULL; borrowed */
+    void *context;                    /* handed to handlers */
 } roco_http_config;
 
 /* Binds and listens before it returns; serves once the loop runs. ROCO_IO with address and reason. Returns owned. */
@@ -45,10 +45,13 @@ roco_status roco_http_open(uv_loop_t *loop, const roco_http_config *config, roco
 uint16_t roco_http_port(const roco_http *http);
 /* Requests being answered now (a handler was called, the reply is not complete). */
 uint32_t roco_http_active(const roco_http *http);
-/* Stops accepting; open exchanges go on. `done(context)` once none is active. */
+/* Daemon runs since open: stands still while nothing happens. */
+uint64_t roco_http_runs(const roco_http *http);
+/* From now on POST answers 503 and every reply closes its connection; GET goes on, so that /health and /ready can tell.
+ * `done(context)` once no exchange is active; roco_http_close may be called in it. */
 void roco_http_drain(roco_http *http, void (*done)(void *context), void *context);
-/* Ends every exchange (gone callbacks run), stops the daemon and closes the handles; the loop must run once more to
- * finish. */
+/* Ends every exchange (gone callbacks run; a plain reply still owed becomes 503, a stream is cut), stops the daemon and
+ * closes the handles; frees itself when the loop has run once more. Not from a handler or a gone callback. */
 void roco_http_close(roco_http *http);
 
 /* --- the request; valid until the exchange ends --- */
@@ -59,8 +62,9 @@ const char *roco_exchange_body(const roco_exchange *exchange, size_t *size);    
 /* "req-<16 hex>": in the X-Request-Id reply header, the log and the trace; a client's own X-Request-Id is taken when it
  * is 1..128 characters of [A-Za-z0-9._-]. */
 const char *roco_exchange_id(const roco_exchange *exchange);
-/* Called once, if the client goes away before the reply is complete, or at close; then the exchange is ended and must
- * not be used again. */
+/* `gone` is called once, if the client goes away (a half-closed connection counts) before the handler has answered in
+ * full, or at close; then the exchange is ended and must not be used again, nor inside the callback. Without a callback
+ * the exchange stays valid and swallows what is sent to it. */
 void roco_exchange_on_gone(roco_exchange *exchange, void (*gone)(void *context), void *context);
 
 /* --- the reply: exactly one of reply, or stream_begin .. stream_end. Each ends the handler's right to the exchange

@@ -1,0 +1,21 @@
+/* The one form of every error reply: {"error": {"message", "type", "param", "code"}}. Loop thread. */
+#ifndef ROCO_SERVER_HTTP_ERRORS_H
+#define ROCO_SERVER_HTTP_ERRORS_H
+
+#include "config/buffer.h"
+#include "server/http.h"
+
+/* "invalid_request_error" (other 4xx), "authentication_error" (401), "rate_limit_error" (429), "server_error" (5xx). */
+const char *roco_http_error_type(unsigned status);
+
+/* Appends the JSON object. `type`, `param` and `code` may be NULL (null in the JSON). Quotes and control characters are
+ * escaped; bytes over 126 become '?', so the text is valid whatever it was made of. */
+roco_status roco_http_error_body(roco_buffer *out, const char *type, const char *param, const char *code,
+                                 const char *message);
+
+/* roco_exchange_reply with that body. `type` NULL: the status' own. 429 and 503 carry "Retry-After: 1", 401 carries
+ * "WWW-Authenticate: Bearer". */
+void roco_exchange_error(roco_exchange *exchange, unsigned status, const char *type, const char *param,
+                         const char *code, const char *message);
+
+#endif
