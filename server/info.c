@@ -1,0 +1,211 @@
+/* `roco info`: a GGUF file's keys and tensors, and the memory arithmetic of serving it. Reads the header only, so it is
+ * quick on any file. Main thread; opens no backend and allocates no pool. */
+#include "server/info.h"
+
+#include "config/options.h"
+#include "engine/gguf.h"
+#include "engine/model.h"
+#include "kernels/kv_layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct sized {
+    char text[24];
+} sized;
+
+static sized in_bytes(uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    sized s;
+    double value = (double)bytes;
+    int unit = -1;
+    while (value >= 1024 && unit < 3) {
+        value /= 1024;
+        unit++;
+    }
+    if (unit < 0)
+        snprintf(s.text, sizeof s.text, "%" PRIu64 " B", bytes);
+    else
+        snprintf(s.text, sizeof s.text, "%.1f %s", value, units[unit]);
+    return s;
+}
+
+static void print_file(const roco_gguf *gguf)
+{
+    printf("%s\n", roco_gguf_path(gguf));
+    printf("  GGUF v%" PRIu32 ", %s (%" PRIu64 " bytes), %" PRIu64 " keys, %" PRIu64 " tensors\n",
+           roco_gguf_version(gguf), in_bytes(roco_gguf_bytes(gguf)).text, roco_gguf_bytes(gguf), roco_gguf_n_keys(gguf),
+           roco_gguf_n_tensors(gguf));
+}
+
+static void print_keys(const roco_gguf *gguf)
+{
+    enum { WIDEST = 48 };
+    char name[WIDEST + 1], value[128];
+    int width = 0;
+    for (uint64_t i = 0; i < roco_gguf_n_keys(gguf); i++) {
+        size_t size = roco_gguf_key_at(gguf, i, NULL, 0).size;
+        int shown = size < WIDEST ? (int)size : WIDEST;
+        width = shown > width ? shown : width;
+    }
+    printf("\nKeys\n");
+    for (uint64_t i = 0; i < roco_gguf_n_keys(gguf); i++) {
+        roco_text_print(roco_gguf_key_at(gguf, i, value, sizeof value), name, sizeof name);
+        printf("  %-*s  %s\n", width, name, value);
+    }
+}
+
+/* What the tensors of one type, or of all, add up to. */
+typedef struct tally {
+    uint64_t n_tensors, n_values, n_bytes;
+} tally;
+
+/* `type` UINT32_MAX: all. */
+static tally count(const roco_gguf *gguf, uint32_t type)
+{
+    tally t = {0};
+    for (uint64_t i = 0; i < roco_gguf_n_tensors(gguf); i++) {
+        const roco_gguf_tensor *tensor = roco_gguf_tensor_at(gguf, i);
+        if (type != UINT32_MAX && (uint32_t)tensor->type != type)
+            continue;
+        t.n_tensors++;
+        t.n_values += tensor->dims[0] * tensor->dims[1] * tensor->dims[2] * tensor->dims[3];
+        t.n_bytes += tensor->bytes;
+    }
+    return t;
+}
+
+static void print_tally(const char *name, tally t)
+{
+    printf("  %-6s  %7" PRIu64 "  %14" PRIu64 "  %11s  %5.2f\n", name, t.n_tensors, t.n_values,
+           in_bytes(t.n_bytes).text, t.n_values ? (double)t.n_bytes * 8 / (double)t.n_values : 0);
+}
+
+static void print_tensors(const roco_gguf *gguf)
+{
+    enum { TYPES = 64 }; /* the format's type numbers are small */
+    printf("\nTensors\n  %-6s  %7s  %14s  %11s  %5s\n", "type", "tensors", "values", "bytes", "bits");
+    for (uint32_t type = 0; type < TYPES; type++) {
+        const roco_type_traits *traits = roco_type_find(type);
+        tally t = traits ? count(gguf, type) : (tally){0};
+        if (t.n_tensors > 0)
+            print_tally(traits->name, t);
+    }
+    print_tally("all", count(gguf, UINT32_MAX));
+}
+
+static void print_model(const char *architecture, const roco_shape *s)
+{
+    printf("\nModel\n");
+    printf("  architecture  %s\n", architecture);
+    printf("  layers        %" PRIu32 ", width %" PRIu32 ", feed-forward %" PRIu32 "\n", s->n_layers, s->width,
+           s->ffn_width);
+    printf("  heads         %" PRIu32 " query, %" PRIu32 " KV of %" PRIu32 " (key) and %" PRIu32 " (value)\n",
+           s->n_heads, s->n_kv_heads, s->key_dim, s->value_dim);
+    printf("  vocabulary    %" PRIu32 "\n", s->n_vocab);
+    printf("  context       %" PRIu32 "\n", s->n_context);
+}
+
+/* The arithmetic of the pool. */
+typedef struct arithmetic {
+    roco_kv_layout layout;
+    uint64_t n_heads; /* over all layers */
+    uint64_t n_pages; /* in the pool */
+    uint32_t context;
+} arithmetic;
+
+static arithmetic work_out(const roco_options *options, const roco_shape *s)
+{
+    roco_kv_type type = strcmp(options->kv_type, "f32") == 0 ? ROCO_KV_F32 : ROCO_KV_F16;
+    arithmetic a = {
+        .layout = roco_kv_layout_make(type, s->key_dim, s->value_dim),
+        .n_heads = (uint64_t)s->n_layers * s->n_kv_heads,
+        .context = s->n_context,
+    };
+    if (options->context > 0 && options->context < (int64_t)s->n_context)
+        a.context = (uint32_t)options->context;
+    if (options->kv_pool_tokens > 0)
+        a.n_pages = ((uint64_t)options->kv_pool_tokens + a.layout.slots - 1) / a.layout.slots * a.n_heads;
+    else
+        a.n_pages = (uint64_t)options->kv_pool_bytes / a.layout.page_bytes;
+    return a;
+}
+
+static void print_budget(const arithmetic *a, uint32_t budget, const char *note)
+{
+    uint64_t pages = a->n_heads * roco_kv_pages_for(&a->layout, budget);
+    printf("  %8" PRIu32 "  %8" PRIu64 "  %11s  %8" PRIu64 "%s\n", budget, pages,
+           in_bytes(pages * a->layout.page_bytes).text, a->n_pages / pages, note);
+}
+
+/* Powers of two below the context, the default budget where it falls between, and the whole context. */
+static void print_budgets(const arithmetic *a, uint32_t usual)
+{
+    printf("\nRequests at once, by budget (tokens a head may hold)\n");
+    printf("  %8s  %8s  %11s  %8s\n", "budget", "pages", "bytes", "requests");
+    for (uint64_t budget = 128, last = 0; last < a->context; last = budget, budget *= 2) {
+        uint64_t next = budget < a->context ? budget : a->context;
+        if (usual > last && usual < next)
+            print_budget(a, usual, "  --kv-budget");
+        if (next < a->context)
+            print_budget(a, (uint32_t)next, usual == next ? "  --kv-budget" : "");
+    }
+    print_budget(a, a->context, "  the whole context, nothing evicted");
+}
+
+static void print_memory(const roco_gguf *gguf, const roco_options *options, const roco_shape *shape)
+{
+    arithmetic a = work_out(options, shape);
+    uint64_t page = a.layout.page_bytes, full = a.n_heads * roco_kv_pages_for(&a.layout, a.context);
+    printf("\nMemory\n");
+    printf("  weights       %s, as stored\n", in_bytes(count(gguf, UINT32_MAX).n_bytes).text);
+    printf("  page          %" PRIu64 " bytes: %" PRIu32 " tokens of one KV head of one layer, K and V in %s\n", page,
+           a.layout.slots, options->kv_type);
+    printf("  full context  %" PRIu32 " tokens x %" PRIu64 " KV heads: %" PRIu64 " pages, %s\n", a.context, a.n_heads,
+           full, in_bytes(full * page).text);
+    printf("  pool          %" PRIu64 " pages, %s: %" PRIu64 " tokens over all layers and heads\n", a.n_pages,
+           in_bytes(a.n_pages * page).text, a.n_pages / a.n_heads * a.layout.slots);
+    print_budgets(&a, options->kv_budget < (int64_t)a.context ? (uint32_t)options->kv_budget : a.context);
+}
+
+static roco_status describe(const roco_options *options, roco_error *error)
+{
+    roco_gguf *gguf;
+    const roco_model_family *family;
+    roco_shape shape;
+    roco_status status = roco_gguf_open(options->model, &gguf, error);
+    if (status)
+        return status;
+    print_file(gguf);
+    print_keys(gguf);
+    print_tensors(gguf);
+    status = roco_model_family_find(gguf, &family, error);
+    if (!status)
+        status = family->read_shape(gguf, &shape, error);
+    if (!status) {
+        print_model(family->architecture, &shape);
+        print_memory(gguf, options, &shape);
+    }
+    roco_gguf_close(gguf);
+    return status;
+}
+
+int roco_info(int argc, char **argv, char **environment)
+{
+    roco_options options;
+    roco_options_result result;
+    roco_error error;
+    int code = 0;
+    if (roco_options_parse(&options, argc, argv, environment, stdout, &result, &error)) {
+        fprintf(stderr, "roco info: %s\n", error.message);
+        code = 2;
+    } else if (result == ROCO_OPTIONS_RUN && describe(&options, &error)) {
+        fflush(stdout); /* first what could be read, then why it ends there */
+        fprintf(stderr, "roco info: %s\n", error.message);
+        code = 1;
+    }
+    roco_options_free(&options);
+    return code;
+}

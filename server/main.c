@@ -1,0 +1,46 @@
+/* The program: picks the subcommand. Wiring only. */
+#include "config/options.h"
+#include "server/info.h"
+#include "server/serve.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern char **environ;
+
+static void print_usage(FILE *out)
+{
+    fprintf(out, "usage: roco COMMAND [OPTIONS]\n"
+                 "\n"
+                 "  serve MODEL.gguf   answer OpenAI-style requests over HTTP\n"
+                 "  info MODEL.gguf    show what a file holds and how many requests fit in memory\n"
+                 "  config             print a commented roco.conf with every default\n"
+                 "  help               print this\n"
+                 "\n"
+                 "roco serve --help lists the options; roco --version prints the version.\n");
+}
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "";
+    if (strcmp(command, "serve") == 0)
+        return roco_serve(argc - 2, argv + 2, environ);
+    if (strcmp(command, "info") == 0)
+        return roco_info(argc - 2, argv + 2, environ);
+    if (strcmp(command, "config") == 0) {
+        roco_options_print_file(stdout);
+        return 0;
+    }
+    if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (strcmp(command, "--version") == 0) {
+        printf("roco %s\n", ROCO_VERSION);
+        return 0;
+    }
+    if (*command)
+        fprintf(stderr, "roco: there is no command '%s'\n\n", command);
+    print_usage(stderr);
+    return 2;
+}
