@@ -1,0 +1,261 @@
+/* The tokenizer as a whole: read from a GGUF file, checked, put together, asked about its tokens.
+ *
+ * Immutable once built. The only file of the tokenizer that knows the keys of a GGUF file.
+ */
+#include "engine/tokenizer_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Control tokens that end a turn or a text in the families roco serves. Files name one of them as eos; models use the
+ * others as well. */
+static const char *const end_marks[] = {
+    "<|im_end|>",      "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>",
+    "<|end_of_turn|>", "<|end|>",    "</s>",       "<end_of_turn>",
+};
+
+static bool is_end_mark(roco_text text)
+{
+    for (size_t i = 0; i < sizeof end_marks / sizeof *end_marks; i++) {
+        if (strlen(end_marks[i]) == text.size && memcmp(end_marks[i], text.data, text.size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static roco_status init_ends(roco_tokenizer *t, const roco_tokenizer_source *source, roco_error *error)
+{
+    t->ends = calloc(t->vocab.n, sizeof *t->ends);
+    if (!t->ends) {
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for %u tokens", t->vocab.n);
+    }
+    for (uint32_t id = 0; id < t->vocab.n; id++) {
+        t->ends[id] = t->vocab.types[id] == ROCO_PIECE_CONTROL && is_end_mark(roco_vocab_bytes(&t->vocab, id));
+    }
+    if (source->eos >= 0) {
+        t->ends[source->eos] = true;
+    }
+    if (source->eot >= 0) {
+        t->ends[source->eot] = true;
+    }
+    return ROCO_OK;
+}
+
+roco_status roco_tokenizer_build(const roco_tokenizer_source *source, roco_tokenizer **out, roco_error *error)
+{
+    roco_tokenizer *t = calloc(1, sizeof *t);
+    if (!t) {
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for the tokenizer");
+    }
+    roco_status status = roco_pretokenizer_init(&t->pre, source->pre, error);
+    status = status ? status : roco_vocab_init(&t->vocab, source, error);
+    status = status ? status : roco_bpe_init(&t->bpe, &t->vocab, source, error);
+    status = status ? status : roco_added_init(&t->added, &t->vocab, error);
+    status = status ? status : init_ends(t, source, error);
+    if (status) {
+        roco_tokenizer_close(t);
+        return status;
+    }
+    t->bos = source->bos;
+    t->eos = source->eos;
+    t->add_bos = source->add_bos < 0 ? t->pre.add_bos : source->add_bos > 0;
+    t->add_space_prefix = source->add_space_prefix;
+    *out = t;
+    return ROCO_OK;
+}
+
+void roco_tokenizer_close(roco_tokenizer *tokenizer)
+{
+    if (!tokenizer) {
+        return;
+    }
+    roco_vocab_free(&tokenizer->vocab);
+    roco_bpe_free(&tokenizer->bpe);
+    roco_added_free(&tokenizer->added);
+    roco_pretokenizer_free(&tokenizer->pre);
+    free(tokenizer->ends);
+    free(tokenizer);
+}
+
+/* --- from a file --- */
+
+/* The strings of an array, borrowed from the file. Returns owned. */
+static roco_status read_strings(const roco_gguf *gguf, const char *key, roco_text **out, size_t *n, roco_error *error)
+{
+    roco_gguf_kind kind;
+    uint64_t count;
+    roco_status status = roco_gguf_array(gguf, key, &kind, &count, error);
+    if (status) {
+        return status == ROCO_NOT_FOUND ? roco_fail(error, ROCO_FORMAT, key, "the file has no %s", key) : status;
+    }
+    if (kind != ROCO_GGUF_STRING) {
+        return roco_fail(error, ROCO_FORMAT, key, "the array does not hold strings");
+    }
+    *out = malloc((size_t)(count ? count : 1) * sizeof **out);
+    if (!*out) {
+        return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %llu strings", (unsigned long long)count);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        (*out)[i] = roco_gguf_array_string(gguf, key, i);
+    }
+    *n = (size_t)count;
+    return ROCO_OK;
+}
+
+static bool is_integer(roco_gguf_kind kind)
+{
+    return kind <= ROCO_GGUF_INT32 || kind == ROCO_GGUF_UINT64 || kind == ROCO_GGUF_INT64;
+}
+
+/* The types of n_vocab tokens. Returns owned. */
+static roco_status read_types(const roco_gguf *gguf, size_t n_vocab, int32_t **out, roco_error *error)
+{
+    static const char key[] = "tokenizer.ggml.token_type";
+    roco_gguf_kind kind;
+    uint64_t count;
+    roco_status status = roco_gguf_array(gguf, key, &kind, &count, error);
+    if (status) {
+        return status == ROCO_NOT_FOUND ? roco_fail(error, ROCO_FORMAT, key, "the file has no %s", key) : status;
+    }
+    if (!is_integer(kind) || count != n_vocab) {
+        return roco_fail(error, ROCO_FORMAT, key, "%llu values; %zu integers are needed, one for each token",
+                         (unsigned long long)count, n_vocab);
+    }
+    *out = malloc((n_vocab ? n_vocab : 1) * sizeof **out);
+    if (!*out) {
+        return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %zu types", n_vocab);
+    }
+    for (size_t i = 0; i < n_vocab; i++) {
+        int64_t type = roco_gguf_array_int(gguf, key, i);
+        (*out)[i] = type < 0 || type > INT32_MAX ? -1 : (int32_t)type;
+    }
+    return ROCO_OK;
+}
+
+static roco_status read_id(const roco_gguf *gguf, const char *key, size_t n_vocab, int32_t *out, roco_error *error)
+{
+    *out = -1;
+    if (n_vocab == 0 || !roco_gguf_has(gguf, key)) {
+        return ROCO_OK;
+    }
+    uint64_t id;
+    roco_status status = roco_gguf_uint(gguf, key, 0, n_vocab - 1, &id, error);
+    if (!status && id <= INT32_MAX) {
+        *out = (int32_t)id;
+    }
+    return status;
+}
+
+static roco_status read_bool(const roco_gguf *gguf, const char *key, bool otherwise, bool *out, roco_error *error)
+{
+    *out = otherwise;
+    return roco_gguf_has(gguf, key) ? roco_gguf_bool(gguf, key, out, error) : ROCO_OK;
+}
+
+static roco_status read_flags(const roco_gguf *gguf, roco_tokenizer_source *source, roco_error *error)
+{
+    static const char bos_key[] = "tokenizer.ggml.add_bos_token";
+    bool add_bos;
+    roco_status status = read_bool(gguf, bos_key, false, &add_bos, error);
+    source->add_bos = roco_gguf_has(gguf, bos_key) ? add_bos : -1;
+    return status ? status
+                  : read_bool(gguf, "tokenizer.ggml.add_space_prefix", false, &source->add_space_prefix, error);
+}
+
+/* A missing name leaves *out empty, which no check behind this lets pass. */
+static roco_status read_name(const roco_gguf *gguf, const char *key, roco_text *out, roco_error *error)
+{
+    *out = (roco_text){"", 0};
+    return roco_gguf_has(gguf, key) ? roco_gguf_string(gguf, key, out, error) : ROCO_OK;
+}
+
+static roco_status check_model(const roco_gguf *gguf, roco_error *error)
+{
+    static const char key[] = "tokenizer.ggml.model";
+    roco_text model;
+    roco_status status = read_name(gguf, key, &model, error);
+    if (!status && (model.size != 4 || memcmp(model.data, "gpt2", 4) != 0)) {
+        status = roco_fail(error, ROCO_UNSUPPORTED, key,
+                           "the file's tokenizer is not supported; known: gpt2 (byte-level BPE)");
+    }
+    return status;
+}
+
+roco_status roco_tokenizer_open_as(const roco_gguf *gguf, const char *pre, roco_tokenizer **out, roco_error *error)
+{
+    roco_tokenizer_source source = {0};
+    roco_text *pieces = NULL, *merges = NULL;
+    int32_t *types = NULL;
+    roco_status status = check_model(gguf, error);
+    if (!status && pre) {
+        source.pre = (roco_text){pre, strlen(pre)};
+    } else if (!status) {
+        status = read_name(gguf, "tokenizer.ggml.pre", &source.pre, error);
+    }
+    status = status ? status : read_strings(gguf, "tokenizer.ggml.tokens", &pieces, &source.n_vocab, error);
+    status = status ? status : read_strings(gguf, "tokenizer.ggml.merges", &merges, &source.n_merges, error);
+    size_t n = source.n_vocab;
+    status = status ? status : read_types(gguf, n, &types, error);
+    status = status ? status : read_id(gguf, "tokenizer.ggml.bos_token_id", n, &source.bos, error);
+    status = status ? status : read_id(gguf, "tokenizer.ggml.eos_token_id", n, &source.eos, error);
+    status = status ? status : read_id(gguf, "tokenizer.ggml.eot_token_id", n, &source.eot, error);
+    status = status ? status : read_flags(gguf, &source, error);
+    if (!status) {
+        source.pieces = pieces;
+        source.types = types;
+        source.merges = merges;
+        status = roco_tokenizer_build(&source, out, error);
+    }
+    free(pieces);
+    free(merges);
+    free(types);
+    return status;
+}
+
+roco_status roco_tokenizer_open(const roco_gguf *gguf, roco_tokenizer **out, roco_error *error)
+{
+    return roco_tokenizer_open_as(gguf, NULL, out, error);
+}
+
+/* --- questions about tokens --- */
+
+uint32_t roco_tokenizer_n_vocab(const roco_tokenizer *tokenizer)
+{
+    return tokenizer->vocab.n;
+}
+
+static bool in_vocabulary(const roco_tokenizer *tokenizer, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < tokenizer->vocab.n;
+}
+
+roco_text roco_tokenizer_piece(const roco_tokenizer *tokenizer, int32_t id, bool special)
+{
+    if (!in_vocabulary(tokenizer, id) || tokenizer->vocab.types[id] == ROCO_PIECE_UNUSED ||
+        (!special && roco_tokenizer_is_control(tokenizer, id))) {
+        return (roco_text){"", 0};
+    }
+    return roco_vocab_bytes(&tokenizer->vocab, (uint32_t)id);
+}
+
+bool roco_tokenizer_is_control(const roco_tokenizer *tokenizer, int32_t id)
+{
+    return in_vocabulary(tokenizer, id) &&
+           (tokenizer->vocab.types[id] == ROCO_PIECE_CONTROL || tokenizer->vocab.types[id] == ROCO_PIECE_UNKNOWN);
+}
+
+bool roco_tokenizer_is_end(const roco_tokenizer *tokenizer, int32_t id)
+{
+    return in_vocabulary(tokenizer, id) && tokenizer->ends[id];
+}
+
+int32_t roco_tokenizer_bos(const roco_tokenizer *tokenizer)
+{
+    return tokenizer->bos;
+}
+
+int32_t roco_tokenizer_eos(const roco_tokenizer *tokenizer)
+{
+    return tokenizer->eos;
+}

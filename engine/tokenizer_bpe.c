@@ -1,0 +1,247 @@
+/* Byte-pair encoding of one word: the pair of lowest rank merges first, the leftmost of equals.
+ *
+ * Symbols are a linked list, pairs wait in a heap, and a pair whose symbols have changed since is dropped when it comes
+ * up. So a word of n bytes costs O(n log n), whatever it holds. The tables are only read; the scratch belongs to one
+ * encoding on one thread.
+ */
+#include "engine/tokenizer_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct roco_bpe_symbol {
+    int32_t id;         /* -1: merged into its left neighbour */
+    int32_t prev, next; /* -1: none */
+} symbol;
+
+typedef struct roco_bpe_pair {
+    uint64_t order; /* rank << 32 | place of the left symbol */
+    int32_t left, right;
+} pair;
+
+static uint64_t pair_key(int32_t left, int32_t right)
+{
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+/* --- heap --- */
+
+static void sift_down(pair *heap, size_t n, size_t at)
+{
+    pair moving = heap[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= n) {
+            break;
+        }
+        if (child + 1 < n && heap[child + 1].order < heap[child].order) {
+            child++;
+        }
+        if (moving.order <= heap[child].order) {
+            break;
+        }
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moving;
+}
+
+static void sift_up(pair *heap, size_t at)
+{
+    pair moving = heap[at];
+    while (at > 0 && moving.order < heap[(at - 1) / 2].order) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap[at] = moving;
+}
+
+/* --- merging --- */
+
+/* Puts the pair of `at` and its right neighbour after the heap's n pairs when a merge for it exists; the new n. */
+static size_t add_pair(const roco_bpe *bpe, const symbol *symbols, int32_t at, pair *heap, size_t n)
+{
+    if (at < 0 || symbols[at].next < 0) {
+        return n;
+    }
+    int32_t left = symbols[at].id, right = symbols[symbols[at].next].id;
+    uint32_t rank = roco_map_get(&bpe->ranks, pair_key(left, right));
+    if (rank == ROCO_MAP_NONE) {
+        return n;
+    }
+    heap[n] = (pair){(uint64_t)rank << 32 | (uint32_t)at, left, right};
+    return n + 1;
+}
+
+static void merge(const roco_bpe *bpe, symbol *symbols, pair *heap, size_t n)
+{
+    while (n > 0) {
+        pair top = heap[0];
+        heap[0] = heap[--n];
+        if (n > 0) {
+            sift_down(heap, n, 0);
+        }
+        int32_t at = (int32_t)(uint32_t)top.order;
+        symbol *left = &symbols[at];
+        if (left->id != top.left || left->next < 0 || symbols[left->next].id != top.right) {
+            continue;
+        }
+        symbol *right = &symbols[left->next];
+        left->id = bpe->results[top.order >> 32];
+        left->next = right->next;
+        right->id = -1;
+        if (left->next >= 0) {
+            symbols[left->next].prev = at;
+        }
+        /* Two pairs come for the one that went, and every merge leaves a symbol fewer: 2 x symbols is always room. */
+        const int32_t changed[] = {left->prev, at};
+        for (size_t i = 0; i < 2; i++) {
+            size_t grown = add_pair(bpe, symbols, changed[i], heap, n);
+            if (grown > n) {
+                sift_up(heap, n);
+                n = grown;
+            }
+        }
+    }
+}
+
+static roco_status reserve(roco_bpe_scratch *scratch, size_t n)
+{
+    if (n <= scratch->capacity) {
+        return ROCO_OK;
+    }
+    size_t capacity = n < 256 ? 256 : n;
+    roco_bpe_scratch_free(scratch);
+    scratch->symbols = malloc(capacity * sizeof *scratch->symbols);
+    scratch->heap = malloc(2 * capacity * sizeof *scratch->heap);
+    if (!scratch->symbols || !scratch->heap) {
+        roco_bpe_scratch_free(scratch);
+        return ROCO_NO_MEMORY;
+    }
+    scratch->capacity = capacity;
+    return ROCO_OK;
+}
+
+/* The word's bytes as a list of symbols; their number. */
+static int32_t split_bytes(const roco_vocab *vocab, roco_text word, symbol *symbols)
+{
+    int32_t n = 0;
+    for (size_t i = 0; i < word.size; i++) {
+        int32_t id = vocab->byte_ids[(unsigned char)word.data[i]];
+        if (id >= 0) {
+            symbols[n] = (symbol){id, n - 1, n + 1};
+            n++;
+        }
+    }
+    if (n > 0) {
+        symbols[n - 1].next = -1;
+    }
+    return n;
+}
+
+roco_status roco_bpe_encode(const roco_bpe *bpe, const roco_vocab *vocab, roco_text word, roco_bpe_scratch *scratch,
+                            roco_id_sink *sink)
+{
+    roco_status status = reserve(scratch, word.size);
+    if (status) {
+        return status;
+    }
+    symbol *symbols = scratch->symbols;
+    int32_t n = split_bytes(vocab, word, symbols);
+    if ((size_t)n / vocab->longest > sink->limit - sink->out->size) {
+        return ROCO_TOO_LARGE;
+    }
+    size_t n_pairs = 0;
+    for (int32_t at = 0; at < n; at++) {
+        n_pairs = add_pair(bpe, symbols, at, scratch->heap, n_pairs);
+    }
+    for (size_t i = n_pairs / 2; i-- > 0;) {
+        sift_down(scratch->heap, n_pairs, i);
+    }
+    merge(bpe, symbols, scratch->heap, n_pairs);
+    for (int32_t at = n > 0 ? 0 : -1; at >= 0 && !status; at = symbols[at].next) {
+        status = roco_id_push(sink, symbols[at].id);
+    }
+    return status;
+}
+
+void roco_bpe_scratch_free(roco_bpe_scratch *scratch)
+{
+    free(scratch->symbols);
+    free(scratch->heap);
+    *scratch = (roco_bpe_scratch){0};
+}
+
+/* --- the table of merges --- */
+
+/* Ids of the two sides of "left right" and of what they make; false when one is no token that text may become. */
+static bool resolve(const roco_vocab *vocab, roco_text merge_text, char *buffer, int32_t ids[3])
+{
+    const char *space = memchr(merge_text.data, ' ', merge_text.size);
+    roco_text left = {merge_text.data, (size_t)(space - merge_text.data)};
+    roco_text right = {space + 1, merge_text.size - left.size - 1};
+    size_t left_size, right_size;
+    if (!roco_vocab_unspell(left, buffer, &left_size) || !roco_vocab_unspell(right, buffer + left_size, &right_size)) {
+        return false;
+    }
+    ids[0] = roco_vocab_find(vocab, buffer, left_size);
+    ids[1] = roco_vocab_find(vocab, buffer + left_size, right_size);
+    ids[2] = roco_vocab_find(vocab, buffer, left_size + right_size);
+    return ids[0] >= 0 && ids[1] >= 0 && ids[2] >= 0;
+}
+
+static bool has_one_inner_space(roco_text text)
+{
+    const char *space = text.size ? memchr(text.data, ' ', text.size) : NULL;
+    size_t before = space ? (size_t)(space - text.data) : 0, after = text.size - before - 1;
+    return before > 0 && after > 0 && !memchr(space + 1, ' ', after);
+}
+
+static roco_status read_merges(roco_bpe *bpe, const roco_vocab *vocab, const roco_tokenizer_source *source,
+                               char *buffer, roco_error *error)
+{
+    static const char key[] = "tokenizer.ggml.merges";
+    for (size_t rank = 0; rank < source->n_merges; rank++) {
+        int32_t ids[3];
+        if (!has_one_inner_space(source->merges[rank])) {
+            return roco_fail(error, ROCO_FORMAT, key, "merge %zu is not two pieces with one space between", rank);
+        }
+        if (!resolve(vocab, source->merges[rank], buffer, ids)) {
+            return roco_fail(error, ROCO_FORMAT, key,
+                             "merge %zu names or makes a piece that is not an ordinary token of the vocabulary", rank);
+        }
+        /* A pair that is listed twice has its last rank, as in the original tokenizers. */
+        roco_map_put(&bpe->ranks, pair_key(ids[0], ids[1]), (uint32_t)rank);
+        bpe->results[rank] = ids[2];
+    }
+    return ROCO_OK;
+}
+
+roco_status roco_bpe_init(roco_bpe *bpe, const roco_vocab *vocab, const roco_tokenizer_source *source,
+                          roco_error *error)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < source->n_merges; i++) {
+        longest = source->merges[i].size > longest ? source->merges[i].size : longest;
+    }
+    if (source->n_merges > INT32_MAX) {
+        return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.merges", "%zu merges", source->n_merges);
+    }
+    bpe->results = malloc((source->n_merges + 1) * sizeof *bpe->results);
+    char *buffer = malloc(longest + 1);
+    roco_status status;
+    if (bpe->results && buffer && roco_map_init(&bpe->ranks, source->n_merges)) {
+        status = read_merges(bpe, vocab, source, buffer, error);
+    } else {
+        status = roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for %zu merges", source->n_merges);
+    }
+    free(buffer);
+    return status;
+}
+
+void roco_bpe_free(roco_bpe *bpe)
+{
+    roco_map_free(&bpe->ranks);
+    free(bpe->results);
+    *bpe = (roco_bpe){0};
+}

@@ -1,0 +1,209 @@
+/* The vocabulary: pieces as bytes, their types, and the way from bytes to an id.
+ *
+ * Built while the tokenizer opens, then only read, by any thread. Knows nothing of merges or of text.
+ */
+#include "engine/tokenizer_parts.h"
+
+#include "config/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_VOCAB = 1 << 24 };
+
+/* GPT-2's table: the printable bytes of Latin-1 stand for themselves, the others, in order, for U+0100 and up. */
+static bool is_printable(unsigned byte)
+{
+    return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+}
+
+/* The byte a code point stands for, -1: none. */
+static int byte_of(uint32_t code)
+{
+    if (code < 256) {
+        return is_printable(code) ? (int)code : -1;
+    }
+    /* The 68 others are 0x00-0x20, 0x7F-0xA0 and 0xAD. */
+    uint32_t n = code - 256;
+    return n < 33 ? (int)n : n < 67 ? (int)(n - 33 + 0x7F) : n == 67 ? 0xAD : -1;
+}
+
+bool roco_vocab_unspell(roco_text piece, char *out, size_t *size)
+{
+    size_t at = 0, n = 0;
+    while (at < piece.size) {
+        uint32_t code;
+        size_t length = roco_utf8_next(piece.data + at, piece.size - at, &code);
+        int byte = length ? byte_of(code) : -1;
+        if (byte < 0) {
+            return false;
+        }
+        out[n++] = (char)byte;
+        at += length;
+    }
+    *size = n;
+    return true;
+}
+
+static uint64_t hash(const char *data, size_t size)
+{
+    uint64_t h = 0xCBF29CE484222325u; /* FNV-1a */
+    for (size_t i = 0; i < size; i++) {
+        h = (h ^ (unsigned char)data[i]) * 0x100000001B3u;
+    }
+    return h ^ (h >> 32);
+}
+
+roco_text roco_vocab_bytes(const roco_vocab *vocab, uint32_t id)
+{
+    uint32_t from = vocab->offsets[id];
+    return (roco_text){vocab->bytes + from, vocab->offsets[id + 1] - from};
+}
+
+/* The slot that holds an id of these bytes, or the free one where it belongs. */
+static size_t slot_of(const roco_vocab *vocab, const char *data, size_t size)
+{
+    size_t at = (size_t)hash(data, size) & vocab->mask;
+    while (vocab->slots[at] != ROCO_MAP_NONE) {
+        roco_text held = roco_vocab_bytes(vocab, vocab->slots[at]);
+        if (held.size == size && memcmp(held.data, data, size) == 0) {
+            break;
+        }
+        at = (at + 1) & vocab->mask;
+    }
+    return at;
+}
+
+int32_t roco_vocab_find(const roco_vocab *vocab, const char *data, size_t size)
+{
+    if (size == 0 || size > vocab->longest) {
+        return -1;
+    }
+    uint32_t id = vocab->slots[slot_of(vocab, data, size)];
+    return id == ROCO_MAP_NONE ? -1 : (int32_t)id;
+}
+
+/* First come, first served: of equal pieces the lowest id is the one that text becomes. */
+static void add_slot(roco_vocab *vocab, uint32_t id)
+{
+    roco_text piece = roco_vocab_bytes(vocab, id);
+    size_t at = slot_of(vocab, piece.data, piece.size);
+    if (piece.size > 0 && vocab->slots[at] == ROCO_MAP_NONE) {
+        vocab->slots[at] = id;
+    }
+}
+
+static bool is_byte_level(uint8_t type)
+{
+    return type == ROCO_PIECE_NORMAL || type == ROCO_PIECE_BYTE;
+}
+
+/* Copies the pieces as bytes. Those that text can become are marked in `textual`: byte-level ones that the table
+ * spells. A piece with other characters keeps its literal text and can only be decoded. */
+static void copy_pieces(roco_vocab *vocab, const roco_tokenizer_source *source, bool *textual)
+{
+    uint32_t at = 0;
+    for (uint32_t id = 0; id < vocab->n; id++) {
+        roco_text piece = source->pieces[id];
+        size_t size = piece.size;
+        vocab->offsets[id] = at;
+        vocab->types[id] = (uint8_t)source->types[id];
+        textual[id] = is_byte_level(vocab->types[id]) && roco_vocab_unspell(piece, vocab->bytes + at, &size);
+        if (!textual[id] && size > 0) {
+            memcpy(vocab->bytes + at, piece.data, size);
+        }
+        vocab->longest = size > vocab->longest ? size : vocab->longest;
+        at += (uint32_t)size;
+    }
+    vocab->offsets[vocab->n] = at;
+}
+
+static void fill_table(roco_vocab *vocab, const bool *textual)
+{
+    for (size_t i = 0; i <= vocab->mask; i++) {
+        vocab->slots[i] = ROCO_MAP_NONE;
+    }
+    for (uint32_t id = 0; id < vocab->n; id++) {
+        if (textual[id]) {
+            add_slot(vocab, id);
+        }
+    }
+    /* Runs of spaces are user-defined in some files and still take part in merges. Control tokens never do: plain
+     * text must not become one. */
+    for (uint32_t id = 0; id < vocab->n; id++) {
+        if (vocab->types[id] == ROCO_PIECE_USER_DEFINED) {
+            add_slot(vocab, id);
+        }
+    }
+}
+
+/* Vocabularies trained on little data lack bytes that never came up (controls, lead bytes of unused planes), and
+ * their own tokenizers leave such bytes out; but one without printable ASCII is not spelled in GPT-2's table. */
+static roco_status find_bytes(roco_vocab *vocab, roco_error *error)
+{
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char one = (char)byte;
+        vocab->byte_ids[byte] = roco_vocab_find(vocab, &one, 1);
+        if (vocab->byte_ids[byte] < 0 && byte >= 0x20 && byte <= 0x7E) {
+            return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.tokens",
+                             "no token for the byte 0x%02X: this is not a byte-level vocabulary", byte);
+        }
+    }
+    return ROCO_OK;
+}
+
+static roco_status check_source(const roco_tokenizer_source *source, size_t *bytes, roco_error *error)
+{
+    if (source->n_vocab < 1 || source->n_vocab > MAX_VOCAB) {
+        return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.tokens", "%zu tokens; allowed are 1 to %d",
+                         source->n_vocab, MAX_VOCAB);
+    }
+    *bytes = 0;
+    for (size_t id = 0; id < source->n_vocab; id++) {
+        int32_t type = source->types[id];
+        if (type < ROCO_PIECE_NORMAL || type > ROCO_PIECE_BYTE) {
+            return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.token_type", "token %zu has type %d; known are 1 to 6",
+                             id, type);
+        }
+        *bytes += source->pieces[id].size;
+        if (*bytes > INT32_MAX) {
+            return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.tokens", "the tokens are over 2 GiB together");
+        }
+    }
+    return ROCO_OK;
+}
+
+roco_status roco_vocab_init(roco_vocab *vocab, const roco_tokenizer_source *source, roco_error *error)
+{
+    size_t bytes = 0;
+    roco_status status = check_source(source, &bytes, error);
+    if (status) {
+        return status;
+    }
+    vocab->n = (uint32_t)source->n_vocab;
+    size_t n_slots = roco_map_slots_for(vocab->n);
+    vocab->mask = n_slots - 1;
+    vocab->bytes = malloc(bytes ? bytes : 1);
+    vocab->offsets = malloc(((size_t)vocab->n + 1) * sizeof *vocab->offsets);
+    vocab->types = malloc(vocab->n);
+    vocab->slots = malloc(n_slots * sizeof *vocab->slots);
+    bool *textual = malloc(vocab->n * sizeof *textual);
+    if (vocab->bytes && vocab->offsets && vocab->types && vocab->slots && textual) {
+        copy_pieces(vocab, source, textual);
+        fill_table(vocab, textual);
+        status = find_bytes(vocab, error);
+    } else {
+        status = roco_fail(error, ROCO_NO_MEMORY, "tokenizer.ggml.tokens", "no memory for %u tokens", vocab->n);
+    }
+    free(textual);
+    return status;
+}
+
+void roco_vocab_free(roco_vocab *vocab)
+{
+    free(vocab->bytes);
+    free(vocab->offsets);
+    free(vocab->types);
+    free(vocab->slots);
+    *vocab = (roco_vocab){0};
+}
