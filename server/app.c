@@ -1,0 +1,214 @@
+/* The app's life: open, load, start, drain, stop, close; and the wake-up that brings events from the engine thread. */
+#include "config/log.h"
+#include "engine/policies.h"
+#include "server/app_state.h"
+#include "server/faults.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- open and close --- */
+
+static void on_wake(uv_async_t *wake)
+{
+    roco_app *app = wake->data;
+    /* Wake-ups merge, so each takes all there is. */
+    roco_scheduler_take_events(app->scheduler, &app->events);
+    for (size_t i = 0; i < app->events.size; i++)
+        roco_completions_take(app, &app->events.data[i]);
+}
+
+/* Engine thread. */
+static void wake_loop(void *context)
+{
+    uv_async_send(context);
+}
+
+/* The file's base name without .gguf; whatever cannot be printed in every place it shows up becomes '_'. */
+static void name_model(roco_served_model *model, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    size_t size = strlen(name);
+    if (size > 5 && strcmp(name + size - 5, ".gguf") == 0)
+        size -= 5;
+    if (size > sizeof model->id - 1)
+        size = sizeof model->id - 1;
+    for (size_t i = 0; i < size; i++)
+        model->id[i] = name[i] > 0x20 && name[i] < 0x7f && !strchr("\"\\", name[i]) ? name[i] : '_';
+    model->id[size] = '\0';
+}
+
+roco_status roco_app_open(const roco_app_config *config, roco_app **out, roco_error *error)
+{
+    roco_app *app = calloc(1, sizeof *app);
+    if (!app)
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
+    app->options = config->options;
+    app->loop = config->loop;
+    app->created = time(NULL);
+    app->model.options = config->options;
+    name_model(&app->model, config->options->model);
+    app->wake.data = app;
+    app->clock.data = app;
+    int failed = uv_async_init(config->loop, &app->wake, on_wake);
+    if (failed) {
+        free(app);
+        return roco_fail(error, ROCO_IO, NULL, "the event loop refuses a handle: %s", uv_strerror(failed));
+    }
+    uv_timer_init(config->loop, &app->clock); /* cannot fail */
+    app->n_handles = 2;
+    *out = app;
+    return ROCO_OK;
+}
+
+void roco_app_settle(roco_app *app)
+{
+    if (!app->closing || app->n_handles || app->n_tasks)
+        return;
+    ROCO_CHECK(app->n_completions == 0);
+    if (app->engine)
+        roco_engine_close(app->engine);
+    if (app->tokenizer)
+        roco_tokenizer_close(app->tokenizer);
+    if (app->gguf)
+        roco_gguf_close(app->gguf);
+    roco_event_list_free(&app->events);
+    free(app);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    roco_app *app = handle->data;
+    app->n_handles--;
+    roco_app_settle(app);
+}
+
+void roco_app_close(roco_app *app)
+{
+    ROCO_CHECK(app->phase == ROCO_APP_STOPPED && !app->closing);
+    app->closing = true;
+    /* The engine thread has ended: nobody can send to the handle any more. */
+    if (app->scheduler)
+        roco_scheduler_close(app->scheduler);
+    app->scheduler = NULL;
+    uv_close((uv_handle_t *)&app->wake, on_closed);
+    uv_close((uv_handle_t *)&app->clock, on_closed);
+}
+
+/* --- load and start --- */
+
+static roco_status open_engine(roco_app *app, roco_error *error)
+{
+    const roco_options *o = app->options;
+    roco_engine_config config = {
+        .gguf = app->gguf,
+        .backend = o->backend,
+        .precision = o->precision,
+        .threads = o->threads ? (uint32_t)o->threads : uv_available_parallelism(),
+        .context = (uint32_t)o->context,
+        .kv_type = strcmp(o->kv_type, "f32") == 0 ? ROCO_KV_F32 : ROCO_KV_F16,
+        .kv_pool_bytes = (uint64_t)o->kv_pool_bytes,
+        .kv_pool_tokens = (uint64_t)o->kv_pool_tokens,
+        .stride = (uint32_t)o->evict_stride,
+        .step_tokens = (uint32_t)o->step_tokens,
+    };
+    return roco_engine_open(&config, &app->engine, error);
+}
+
+roco_status roco_app_load(roco_app *app, roco_error *error)
+{
+    const roco_options *o = app->options;
+    roco_served_model *model = &app->model;
+    model->policy = roco_policy_find(o->kv_policy);
+    if (!model->policy)
+        return roco_fail(error, ROCO_INVALID, "kv-policy", "kv-policy must be one of: %s", roco_policy_names());
+    roco_status status = roco_gguf_open(o->model, &app->gguf, error);
+    if (!status)
+        status = roco_tokenizer_open(app->gguf, &app->tokenizer, error);
+    if (!status)
+        status = open_engine(app, error);
+    if (status)
+        return status;
+    const roco_engine_info *info = roco_engine_describe(app->engine);
+    model->tokenizer = app->tokenizer;
+    model->n_vocab = info->n_vocab;
+    model->n_context = info->n_context;
+    model->budget_max = o->kv_budget_max ? o->kv_budget_max : info->n_context;
+    return ROCO_OK;
+}
+
+static bool is_end(const void *context, int32_t token)
+{
+    return roco_tokenizer_is_end(context, token);
+}
+
+roco_status roco_app_start(roco_app *app, roco_error *error)
+{
+    const roco_options *o = app->options;
+    if (app->phase != ROCO_APP_LOADING)
+        return roco_fail(error, ROCO_SHUTDOWN, NULL, "shut down before the model was loaded");
+    roco_faults faults;
+    roco_status status = roco_faults_parse(o->fault, &faults, error);
+    if (status)
+        return status;
+    roco_scheduler_config config = {
+        .engine = app->engine,
+        .is_end = is_end,
+        .is_end_context = app->tokenizer,
+        .step_tokens = (uint32_t)o->step_tokens,
+        .max_seqs = (uint32_t)o->max_seqs,
+        .queue = (uint32_t)o->queue,
+        .trace = o->trace[0] ? o->trace : NULL,
+        .fault_after = faults.device_after,
+        .wake = wake_loop,
+        .wake_context = &app->wake,
+    };
+    if (faults.nan_after)
+        roco_engine_fault_nan(app->engine, faults.nan_after);
+    status = roco_scheduler_open(&config, &app->scheduler, error);
+    if (!status)
+        app->phase = ROCO_APP_READY;
+    return status;
+}
+
+/* --- the end --- */
+
+bool roco_app_admits(roco_app *app, roco_exchange *exchange)
+{
+    roco_problem problem = {0};
+    switch (app->phase) {
+    case ROCO_APP_READY: return true;
+    case ROCO_APP_LOADING:
+        problem.code = "loading";
+        roco_fail(&problem.error, ROCO_SHUTDOWN, NULL, "the model is being loaded");
+        break;
+    case ROCO_APP_DRAINING:
+    case ROCO_APP_STOPPED: roco_fail(&problem.error, ROCO_SHUTDOWN, NULL, "the server is shutting down"); break;
+    }
+    roco_problem_reply(&problem, exchange);
+    return false;
+}
+
+void roco_app_drain(roco_app *app)
+{
+    if (app->phase != ROCO_APP_LOADING && app->phase != ROCO_APP_READY)
+        return;
+    app->phase = ROCO_APP_DRAINING;
+}
+
+bool roco_app_idle(const roco_app *app)
+{
+    return app->n_completions == 0 && app->n_tasks == 0;
+}
+
+void roco_app_stop(roco_app *app)
+{
+    if (app->phase == ROCO_APP_STOPPED)
+        return;
+    app->phase = ROCO_APP_STOPPED;
+    if (!app->scheduler)
+        return;
+    roco_scheduler_stop(app->scheduler);
+    on_wake(&app->wake); /* the last events: every job ends */
+}

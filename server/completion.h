@@ -1,0 +1,53 @@
+/* One POST /v1/completions from its body to its last event; shared by the completion*.c files. Loop thread.
+ *
+ * It outlives its exchange: events of its jobs come until each job's last one was taken.
+ */
+#ifndef ROCO_SERVER_COMPLETION_H
+#define ROCO_SERVER_COMPLETION_H
+
+#include "server/app_state.h"
+#include "server/choice.h"
+#include "server/completion_jobs.h"
+#include "server/task.h"
+#include "server/usage.h"
+
+/* One choice and its job. */
+typedef struct roco_completion_slot {
+    roco_completion *owner;
+    roco_choice choice;
+    uint64_t job;
+    bool started, ended; /* left the queue; its last event was taken */
+} roco_completion_slot;
+
+struct roco_completion {
+    roco_task task; /* first: completions are cast from it */
+    roco_completion *previous, *next;
+    roco_exchange *exchange; /* NULL once answered or gone */
+    char label[129];         /* the exchange's id, which the jobs borrow */
+    char id[32];             /* "cmpl-..." */
+    time_t created;
+    uint64_t arrival_ns;
+
+    roco_completion_jobs jobs; /* until submitted; then its settings only */
+    roco_status status;
+    roco_problem problem;
+
+    roco_completion_slot *slots;
+    uint32_t n_slots, n_done, n_running; /* choices, those done, jobs whose last event has not come */
+    bool streaming;
+    roco_json_out out;   /* scratch of one write */
+    uint64_t written_ms; /* loop time of the stream's last bytes */
+
+    bool settled; /* the outcome is counted */
+    roco_outcome outcome;
+    uint64_t queue_ns, first_token_ns, total_ns; /* the longest of its jobs */
+};
+
+/* completion_reply.c: the JSON of replies, appended to c->out. */
+void roco_completion_write_chunk(roco_completion *c, const roco_completion_slot *slot);
+void roco_completion_write_usage_chunk(roco_completion *c);
+void roco_completion_write_whole(roco_completion *c);
+void roco_completion_write_error(roco_completion *c, const roco_problem *problem);
+roco_usage roco_completion_usage(const roco_completion *c);
+
+#endif

@@ -1,0 +1,225 @@
+/* Reading a completion request as a whole. Any thread. */
+#include "server/completion_jobs.h"
+
+#include "server/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+typedef struct reader {
+    const roco_served_model *model;
+    const roco_completion_params *params;
+    roco_completion_jobs *out;
+    roco_problem *problem;
+    uint64_t seed;
+} reader;
+
+static roco_status check_model(const reader *r)
+{
+    if (!r->params->model || strcmp(r->params->model, r->model->id) == 0)
+        return ROCO_OK;
+    r->problem->code = "model_not_found";
+    return roco_fail(&r->problem->error, ROCO_NOT_FOUND, "model", "the model does not exist; GET /v1/models names it");
+}
+
+static roco_status no_context(const reader *r, const char *more, size_t n_tokens)
+{
+    r->problem->code = "context_length_exceeded";
+    return roco_fail(
+        &r->problem->error, ROCO_TOO_LARGE, "prompt",
+        "the prompt has %s%zu tokens, but the context is %u tokens, of which at least one must be left for "
+        "the answer",
+        more, n_tokens, r->model->n_context);
+}
+
+static roco_status encode(const reader *r, const char *text, roco_ids *ids)
+{
+    /* The exact length is worth some work for the error text, but not without end. */
+    size_t limit = 4 * (size_t)r->model->n_context;
+    roco_status status =
+        roco_tokenizer_encode(r->model->tokenizer, text, strlen(text), ROCO_ENCODE_SPECIAL | ROCO_ENCODE_ADD_BOS, limit,
+                              ids, &r->problem->error);
+    return status == ROCO_TOO_LARGE ? no_context(r, "more than ", limit) : status;
+}
+
+static roco_status read_ids(const reader *r, const cJSON *array, roco_ids *ids)
+{
+    size_t n = (size_t)cJSON_GetArraySize(array);
+    if (n >= r->model->n_context)
+        return no_context(r, "", n);
+    ids->data = malloc((n ? n : 1) * sizeof *ids->data);
+    if (!ids->data)
+        return roco_fail(&r->problem->error, ROCO_NO_MEMORY, NULL, "out of memory");
+    ids->capacity = n;
+    for (const cJSON *item = array->child; item; item = item->next) {
+        int64_t id;
+        if (!roco_json_integer(item, &id) || id < 0 || id >= r->model->n_vocab)
+            return roco_fail(&r->problem->error, ROCO_INVALID, "prompt",
+                             "prompt: entry %zu is not a token id from 0 to %u", ids->size, r->model->n_vocab - 1);
+        ids->data[ids->size++] = (int32_t)id;
+    }
+    return ROCO_OK;
+}
+
+/* A share is of this prompt; the ceiling holds for both forms. */
+static roco_status choose_budget(const reader *r, uint32_t n_prompt, uint32_t *budget)
+{
+    double wanted = r->params->kv_budget;
+    int64_t tokens = (int64_t)wanted;
+    if (wanted == 0) {
+        tokens = r->model->options->kv_budget;
+        tokens = tokens > r->model->budget_max ? r->model->budget_max : tokens;
+    } else if (wanted < 1) {
+        tokens = (int64_t)floor(wanted * n_prompt);
+        tokens = tokens < ROCO_MIN_BUDGET ? ROCO_MIN_BUDGET : tokens;
+    }
+    if (wanted > 0 && tokens > r->model->budget_max)
+        return roco_budget_invalid(&r->problem->error, r->model->budget_max);
+    *budget = (uint32_t)tokens;
+    return ROCO_OK;
+}
+
+static roco_status fill_cache(const reader *r, roco_job *job)
+{
+    const roco_options *options = r->model->options;
+    const roco_completion_params *params = r->params;
+    job->policy = r->out->policy;
+    job->sink = (uint32_t)(params->kv_sink == ROCO_ABSENT ? options->kv_sink : params->kv_sink);
+    job->recent = (uint32_t)(params->kv_recent == ROCO_ABSENT ? options->kv_recent : params->kv_recent);
+    roco_status status = choose_budget(r, job->n_prompt, &job->budget);
+    if (status)
+        return status;
+    if (job->policy->evicts && job->sink + job->recent >= job->budget)
+        return roco_fail(&r->problem->error, ROCO_INVALID,
+                         params->kv_sink != ROCO_ABSENT     ? "kv_sink"
+                         : params->kv_recent != ROCO_ABSENT ? "kv_recent"
+                                                            : "kv_budget",
+                         "kv_sink (%u) and kv_recent (%u) together must be less than the budget (%u)", job->sink,
+                         job->recent, job->budget);
+    if (!job->policy->evicts)
+        job->budget = job->n_prompt + job->max_tokens;
+    if (job->budget > r->out->budget)
+        r->out->budget = job->budget;
+    return ROCO_OK;
+}
+
+static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice)
+{
+    const roco_completion_params *params = r->params;
+    roco_job *job = roco_job_open();
+    int32_t *prompt = malloc(ids->size * sizeof *prompt);
+    if (!job || !prompt) {
+        free(prompt);
+        roco_job_free(job);
+        return roco_fail(&r->problem->error, ROCO_NO_MEMORY, NULL, "out of memory");
+    }
+    r->out->jobs[r->out->n++] = job;
+    memcpy(prompt, ids->data, ids->size * sizeof *prompt);
+    job->prompt = prompt;
+    job->n_prompt = (uint32_t)ids->size;
+    int64_t room = (int64_t)r->model->n_context - job->n_prompt;
+    int64_t wanted = params->max_tokens == ROCO_ABSENT ? ROCO_DEFAULT_MAX_TOKENS : params->max_tokens;
+    job->max_tokens = (uint32_t)(wanted < room ? wanted : room);
+    job->ignore_eos = params->ignore_eos;
+    job->sampling = (roco_sampling){
+        .temperature = (float)params->temperature,
+        .top_p = (float)params->top_p,
+        .min_p = (float)params->min_p,
+        .top_k = (int32_t)(params->top_k < 0 ? 0 : params->top_k),
+        .seed = roco_seed_for_choice(r->seed, choice),
+    };
+    return fill_cache(r, job);
+}
+
+/* One prompt: a string or an array of ids. */
+static roco_status add_prompt(const reader *r, const cJSON *prompt)
+{
+    roco_ids ids = {0};
+    roco_status status = cJSON_IsString(prompt) ? encode(r, prompt->valuestring, &ids) : read_ids(r, prompt, &ids);
+    if (!status && ids.size == 0)
+        status = roco_fail(&r->problem->error, ROCO_INVALID, "prompt", "a prompt holds no tokens");
+    if (!status && ids.size >= r->model->n_context)
+        status = no_context(r, "", ids.size);
+    r->out->prompt_tokens += ids.size;
+    for (uint32_t choice = 0; !status && choice < r->params->n; choice++)
+        status = add_job(r, &ids, choice);
+    roco_ids_free(&ids);
+    return status;
+}
+
+static roco_status check_counts(const reader *r, const cJSON *first)
+{
+    uint64_t n_prompts = 1;
+    if (first) {
+        n_prompts = 0;
+        bool strings = cJSON_IsString(first);
+        for (const cJSON *item = first; item; item = item->next, n_prompts++) {
+            if (strings ? !cJSON_IsString(item) : !cJSON_IsArray(item))
+                return roco_fail(&r->problem->error, ROCO_INVALID, "prompt",
+                                 "prompt: entry %llu is not of the kind of the first; give all strings, all token ids "
+                                 "or all arrays of token ids",
+                                 (unsigned long long)n_prompts);
+        }
+    }
+    if (n_prompts * (uint64_t)r->params->n > ROCO_MAX_SEQUENCES)
+        return roco_fail(&r->problem->error, ROCO_INVALID, n_prompts > 1 ? "prompt" : "n",
+                         "%llu prompts times n (%lld) are over the limit of %u answers in one request",
+                         (unsigned long long)n_prompts, (long long)r->params->n, ROCO_MAX_SEQUENCES);
+    return ROCO_OK;
+}
+
+static roco_status add_prompts(const reader *r)
+{
+    const cJSON *prompt = r->params->prompt;
+    /* A bare array of ids is one prompt; any other array is a list of prompts. */
+    const cJSON *first = cJSON_IsArray(prompt) && !cJSON_IsNumber(prompt->child) ? prompt->child : NULL;
+    roco_status status = check_counts(r, first);
+    if (status || !first)
+        return status ? status : add_prompt(r, prompt);
+    for (const cJSON *item = first; item && !status; item = item->next)
+        status = add_prompt(r, item);
+    return status;
+}
+
+static uint64_t choose_seed(const roco_completion_params *params)
+{
+    uint64_t seed = (uint64_t)params->seed;
+    if (params->seed == ROCO_ABSENT && getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+        seed = 0;
+    return seed;
+}
+
+roco_status roco_completion_jobs_read(const roco_served_model *model, const char *body, size_t size,
+                                      roco_completion_jobs *out, roco_problem *problem)
+{
+    memset(out, 0, sizeof *out);
+    cJSON *root = NULL;
+    roco_completion_params params;
+    roco_status status = roco_json_parse(body, size, &root, &problem->error);
+    if (!status)
+        status = roco_completion_params_read(root, &params, &problem->error);
+    if (!status) {
+        reader r = {model, &params, out, problem, choose_seed(&params)};
+        out->stops = params.stops;
+        out->stream = params.stream;
+        out->include_usage = params.include_usage;
+        out->policy = params.policy ? params.policy : model->policy;
+        status = check_model(&r);
+        if (!status)
+            status = add_prompts(&r);
+    }
+    cJSON_Delete(root);
+    if (status)
+        roco_completion_jobs_free(out);
+    return status;
+}
+
+void roco_completion_jobs_free(roco_completion_jobs *jobs)
+{
+    for (uint32_t i = 0; i < jobs->n; i++)
+        roco_job_free(jobs->jobs[i]);
+    jobs->n = 0;
+}

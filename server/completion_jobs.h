@@ -1,0 +1,29 @@
+/* From the body of POST /v1/completions to the jobs the scheduler takes: JSON, fields, tokens, budgets.
+ *
+ * It knows neither the exchange nor the loop, so that large prompts can be worked on by libuv's pool.
+ */
+#ifndef ROCO_SERVER_COMPLETION_JOBS_H
+#define ROCO_SERVER_COMPLETION_JOBS_H
+
+#include "scheduler/scheduler.h"
+#include "server/app_state.h"
+#include "server/fields_completion.h"
+
+typedef struct roco_completion_jobs {
+    roco_stop_set stops;
+    bool stream, include_usage;
+    const roco_policy *policy;
+    uint32_t budget;        /* tokens; the largest when a share of several prompts gives several; a policy that does not
+                               evict: the largest sequence */
+    uint32_t n;             /* jobs, prompt by prompt, `n` of the request for each */
+    uint64_t prompt_tokens; /* each prompt once */
+    roco_job *jobs[ROCO_MAX_SEQUENCES];
+} roco_completion_jobs;
+
+/* `out` is initialised in any case; on failure it holds no jobs and `problem` says why. Any thread. */
+roco_status roco_completion_jobs_read(const roco_served_model *model, const char *body, size_t size,
+                                      roco_completion_jobs *out, roco_problem *problem);
+/* Frees the jobs that are still there. */
+void roco_completion_jobs_free(roco_completion_jobs *jobs);
+
+#endif

@@ -1,0 +1,198 @@
+/* The table of completion fields and the readers of those that are more than a number. */
+#include "server/fields_completion.h"
+
+#include "engine/policies.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+static roco_status read_model(const cJSON *value, void *out, roco_error *error)
+{
+    if (!cJSON_IsString(value))
+        return roco_fail(error, ROCO_INVALID, "model", "model must be a string");
+    ((roco_completion_params *)out)->model = value->valuestring;
+    return ROCO_OK;
+}
+
+static roco_status read_prompt(const cJSON *value, void *out, roco_error *error)
+{
+    if (!cJSON_IsString(value) && !cJSON_IsArray(value))
+        return roco_fail(error, ROCO_INVALID, "prompt",
+                         "prompt must be a string, an array of strings, an array of token ids or an array of those");
+    if (cJSON_IsArray(value) && !value->child)
+        return roco_fail(error, ROCO_INVALID, "prompt", "prompt is an empty array");
+    ((roco_completion_params *)out)->prompt = value;
+    return ROCO_OK;
+}
+
+static roco_status add_stop(const cJSON *value, roco_stop_set *stops, roco_error *error)
+{
+    if (!cJSON_IsString(value))
+        return roco_fail(error, ROCO_INVALID, "stop", "stop must be a string or an array of at most %u strings",
+                         ROCO_MAX_STOPS);
+    size_t size = strlen(value->valuestring);
+    if (size < 1 || size > ROCO_MAX_STOP_BYTES)
+        return roco_fail(error, ROCO_INVALID, "stop", "a stop string must have 1 to %u bytes, one has %zu",
+                         ROCO_MAX_STOP_BYTES, size);
+    if (stops->n == ROCO_MAX_STOPS)
+        return roco_fail(error, ROCO_INVALID, "stop", "stop must hold at most %u strings", ROCO_MAX_STOPS);
+    roco_stop_add(stops, value->valuestring, size);
+    return ROCO_OK;
+}
+
+static roco_status read_stop(const cJSON *value, void *out, roco_error *error)
+{
+    roco_stop_set *stops = &((roco_completion_params *)out)->stops;
+    if (!cJSON_IsArray(value))
+        return add_stop(value, stops, error);
+    for (const cJSON *item = value->child; item; item = item->next) {
+        roco_status status = add_stop(item, stops, error);
+        if (status)
+            return status;
+    }
+    return ROCO_OK;
+}
+
+static const roco_field stream_option_fields[] = {
+    {.name = "include_usage", .kind = ROCO_FIELD_BOOLEAN, .offset = offsetof(roco_completion_params, include_usage)},
+    {0},
+};
+
+static roco_status read_stream_options(const cJSON *value, void *out, roco_error *error)
+{
+    if (!cJSON_IsObject(value))
+        return roco_fail(error, ROCO_INVALID, "stream_options", "stream_options must be an object");
+    return roco_fields_read(stream_option_fields, value, out, error);
+}
+
+roco_status roco_budget_invalid(roco_error *error, int64_t ceiling)
+{
+    char range[64];
+    if (ceiling)
+        snprintf(range, sizeof range, "from %d to %lld", ROCO_MIN_BUDGET, (long long)ceiling);
+    else
+        snprintf(range, sizeof range, "from %d up to the server's ceiling", ROCO_MIN_BUDGET);
+    return roco_fail(error, ROCO_INVALID, "kv_budget",
+                     "kv_budget must be a whole number of tokens %s, or a share of the prompt between 0 and 1, both "
+                     "excluded",
+                     range);
+}
+
+static roco_status read_budget(const cJSON *value, void *out, roco_error *error)
+{
+    double budget = cJSON_IsNumber(value) ? value->valuedouble : NAN;
+    int64_t tokens;
+    bool share = budget > 0 && budget < 1;
+    if (!share && !(roco_json_integer(value, &tokens) && tokens >= ROCO_MIN_BUDGET))
+        return roco_budget_invalid(error, 0);
+    ((roco_completion_params *)out)->kv_budget = budget;
+    return ROCO_OK;
+}
+
+static roco_status read_policy(const cJSON *value, void *out, roco_error *error)
+{
+    const roco_policy *policy = cJSON_IsString(value) ? roco_policy_find(value->valuestring) : NULL;
+    if (!policy)
+        return roco_fail(error, ROCO_INVALID, "kv_policy", "kv_policy must be one of: %s", roco_policy_names());
+    ((roco_completion_params *)out)->policy = policy;
+    return ROCO_OK;
+}
+
+#define AT(member) offsetof(roco_completion_params, member)
+#define CUSTOM(name_, read_, type_, fallback_, help_)                                                                  \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_CUSTOM, .read = read_, .type = type_, .fallback = fallback_, .help = help_   \
+    }
+#define INTEGER(name_, member, low_, high_, fallback_, help_)                                                          \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_INTEGER, .low = low_, .high = high_, .offset = AT(member),                   \
+        .fallback = fallback_, .help = help_                                                                           \
+    }
+#define NUMBER(name_, member, low_, high_, fallback_, help_)                                                           \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_NUMBER, .low = low_, .high = high_, .offset = AT(member),                    \
+        .fallback = fallback_, .help = help_                                                                           \
+    }
+#define BOOLEAN(name_, member, help_)                                                                                  \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_BOOLEAN, .offset = AT(member), .fallback = "false", .help = help_            \
+    }
+#define REFUSED(name_, harmless_)                                                                                      \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_REFUSED, .harmless = ROCO_HARMLESS_##harmless_                               \
+    }
+#define IGNORED(name_, help_)                                                                                          \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_IGNORED, .help = help_                                                       \
+    }
+
+/* clang-format off */
+const roco_field roco_completion_fields[] = {
+    CUSTOM("model", read_model, "string", "the served model", "as `/v1/models` names it; another name is a 404"),
+    CUSTOM("prompt", read_prompt, "string, array of strings, array of token ids, or array of those", "required",
+           "one choice (or `n`) for each prompt, in order; prompts times `n` at most 64"),
+    INTEGER("max_tokens", max_tokens, 1, 2147483647, "256", "most tokens to generate; cut to what is left of the context"),
+    INTEGER("max_completion_tokens", max_completion_tokens, 1, 2147483647, "", "the same under its newer name"),
+    NUMBER("temperature", temperature, 0, 2, "1", "0 is greedy"),
+    NUMBER("top_p", top_p, 0, 1, "1", "keeps the most likely tokens up to this sum; 0 keeps one"),
+    INTEGER("top_k", top_k, -1, 2147483647, "0", "keeps that many most likely tokens; 0 or -1: all"),
+    NUMBER("min_p", min_p, 0, 1, "0", "drops tokens less likely than this share of the best one's probability"),
+    INTEGER("seed", seed, -9007199254740991.0, 9007199254740991.0, "random", "same seed, same answer"),
+    CUSTOM("stop", read_stop, "string of 1 to 256 bytes, or array of up to 4", "none",
+           "the answer ends before the first of these"),
+    INTEGER("n", n, 1, ROCO_MAX_CHOICES, "1", "answers for each prompt"),
+    BOOLEAN("stream", stream, "send the answer as server-sent events"),
+    CUSTOM("stream_options", read_stream_options, "object", "none", "`include_usage`: one more event with the usage"),
+    BOOLEAN("ignore_eos", ignore_eos, "go on to max_tokens, whatever the model says"),
+    CUSTOM("kv_budget", read_budget, "integer from 32 to `--kv-budget-max`, or share of the prompt between 0 and 1",
+           "`--kv-budget`", "tokens a head may hold on average; a share is turned into tokens, never under 32; "
+           "of no effect with a policy that does not evict"),
+    CUSTOM("kv_policy", read_policy, "name of a policy", "`--kv-policy`", "how tokens to evict are chosen"),
+    INTEGER("kv_sink", kv_sink, 0, 1024, "`--kv-sink`", "first positions never evicted"),
+    INTEGER("kv_recent", kv_recent, 1, 4096, "`--kv-recent`",
+            "newest tokens never evicted; with `kv_sink` less than the budget"),
+
+    IGNORED("user", "taken and not used"),
+
+    REFUSED("logprobs", FALSE), REFUSED("echo", FALSE), REFUSED("best_of", ONE), REFUSED("suffix", EMPTY),
+    REFUSED("logit_bias", EMPTY), REFUSED("presence_penalty", ZERO), REFUSED("frequency_penalty", ZERO),
+    REFUSED("response_format", TEXT), REFUSED("tools", EMPTY), REFUSED("tool_choice", NONE),
+    REFUSED("functions", EMPTY), REFUSED("function_call", NONE), REFUSED("messages", NULL),
+    REFUSED("top_logprobs", ZERO), REFUSED("prompt_logprobs", NULL),
+    /* other servers' fields that would change the answer */
+    REFUSED("repetition_penalty", ONE), REFUSED("repeat_penalty", ONE), REFUSED("length_penalty", ONE),
+    REFUSED("min_tokens", ZERO), REFUSED("n_predict", NULL), REFUSED("stop_token_ids", EMPTY),
+    REFUSED("bad_words", EMPTY), REFUSED("typical_p", ONE), REFUSED("mirostat", ZERO), REFUSED("dry_multiplier", ZERO),
+    REFUSED("xtc_probability", ZERO), REFUSED("use_beam_search", FALSE), REFUSED("grammar", EMPTY),
+    REFUSED("json_schema", NULL), REFUSED("guided_json", NULL), REFUSED("guided_regex", EMPTY),
+    REFUSED("guided_choice", EMPTY), REFUSED("guided_grammar", EMPTY), REFUSED("structured_outputs", NULL),
+    REFUSED("truncate_prompt_tokens", NULL),
+    {0},
+};
+/* clang-format on */
+
+roco_status roco_completion_params_read(const cJSON *object, roco_completion_params *out, roco_error *error)
+{
+    *out = (roco_completion_params){
+        .max_tokens = ROCO_ABSENT,
+        .max_completion_tokens = ROCO_ABSENT,
+        .temperature = 1,
+        .top_p = 1,
+        .seed = ROCO_ABSENT,
+        .n = 1,
+        .kv_sink = ROCO_ABSENT,
+        .kv_recent = ROCO_ABSENT,
+    };
+    roco_status status = roco_fields_read(roco_completion_fields, object, out, error);
+    if (status)
+        return status;
+    if (!out->prompt)
+        return roco_fail(error, ROCO_INVALID, "prompt", "prompt is missing");
+    if (out->max_tokens == ROCO_ABSENT)
+        out->max_tokens = out->max_completion_tokens;
+    else if (out->max_completion_tokens != ROCO_ABSENT && out->max_completion_tokens != out->max_tokens)
+        return roco_fail(error, ROCO_INVALID, "max_completion_tokens",
+                         "max_tokens and max_completion_tokens differ; give one of them");
+    return ROCO_OK;
+}

@@ -1,0 +1,41 @@
+/* The fields of POST /v1/completions: their table, and the struct a body becomes. Any thread. */
+#ifndef ROCO_SERVER_FIELDS_COMPLETION_H
+#define ROCO_SERVER_FIELDS_COMPLETION_H
+
+#include "kernels/policy.h"
+#include "server/fields.h"
+#include "server/stop.h"
+
+#define ROCO_MAX_CHOICES        16u /* `n` */
+#define ROCO_MAX_SEQUENCES      64u /* prompts times `n` */
+#define ROCO_DEFAULT_MAX_TOKENS 256 /* or what is left of the context, whichever is less */
+#define ROCO_MIN_BUDGET         32
+
+/* Absent integers of which every value means something. */
+#define ROCO_ABSENT INT64_MIN
+
+typedef struct roco_completion_params {
+    const char *model;                         /* borrowed from the JSON tree; NULL: any */
+    const cJSON *prompt;                       /* borrowed; NULL: missing */
+    int64_t max_tokens, max_completion_tokens; /* ROCO_ABSENT, or 1.. */
+    double temperature, top_p, min_p;
+    int64_t top_k; /* -1 and 0: off */
+    int64_t seed;  /* ROCO_ABSENT: a random one */
+    int64_t n;
+    bool stream, include_usage, ignore_eos;
+    roco_stop_set stops;
+    double kv_budget;           /* tokens from ROCO_MIN_BUDGET, or a share of the prompt in (0, 1); 0: the default */
+    const roco_policy *policy;  /* NULL: the default */
+    int64_t kv_sink, kv_recent; /* ROCO_ABSENT: the default */
+} roco_completion_params;
+
+extern const roco_field roco_completion_fields[];
+
+/* ROCO_INVALID or ROCO_UNSUPPORTED, with the field at fault. What needs the model or the options is checked later
+ * (completion_jobs.h). `out` borrows from `object`. */
+roco_status roco_completion_params_read(const cJSON *object, roco_completion_params *out, roco_error *error);
+
+/* "kv_budget must be ...": the one text for every bad budget. `ceiling` 0: not known here. */
+roco_status roco_budget_invalid(roco_error *error, int64_t ceiling);
+
+#endif

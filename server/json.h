@@ -1,0 +1,48 @@
+/* JSON in and out: strict reading of request bodies on top of cJSON, and a small writer for replies.
+ *
+ * cJSON recurses, cuts strings at NUL and lets odd numbers and control characters through; json_scan.c looks at every
+ * byte before cJSON sees one. No function here keeps state: any thread.
+ */
+#ifndef ROCO_SERVER_JSON_H
+#define ROCO_SERVER_JSON_H
+
+#include "config/buffer.h"
+#include "config/status.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Arrays and objects inside each other at most; far below what cJSON's recursion could overflow. */
+#define ROCO_JSON_MAX_DEPTH   64u
+/* Values, keys counted too: cJSON needs 64 bytes for a value that may take two in the text. */
+#define ROCO_JSON_MAX_VALUES  (1u << 20)
+/* Digits and signs of one number: what cJSON reads at most. */
+#define ROCO_JSON_MAX_NUMBER  63u
+/* Integers are exact up to here, both signs; one more would share its double with a neighbour. */
+#define ROCO_JSON_MAX_INTEGER ((INT64_C(1) << 53) - 1)
+
+/* Checks what a lexer can: UTF-8, depth, counts, strings, numbers, words. Nothing of the text is repeated in errors,
+ * only byte offsets. ROCO_INVALID. */
+roco_status roco_json_scan(const char *text, size_t size, roco_error *error);
+
+/* Scans, then parses exactly one value. Returns owned (cJSON_Delete). ROCO_INVALID, ROCO_NO_MEMORY. */
+roco_status roco_json_parse(const char *text, size_t size, cJSON **out, roco_error *error);
+
+/* True when the value is a whole number within +-ROCO_JSON_MAX_INTEGER. */
+bool roco_json_integer(const cJSON *value, int64_t *out);
+
+/* A reply under construction. Init with {0}; failed: memory ran out, the buffer is not to be sent. */
+typedef struct roco_json_out {
+    roco_buffer buffer;
+    bool failed;
+} roco_json_out;
+
+void roco_json_raw(roco_json_out *out, const char *text);
+void roco_json_format(roco_json_out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Quoted and escaped; the bytes must be UTF-8. */
+void roco_json_string(roco_json_out *out, const char *data, size_t size);
+void roco_json_out_free(roco_json_out *out);
+
+#endif

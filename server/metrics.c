@@ -1,0 +1,117 @@
+/* GET /metrics. The names are an interface: dashboards depend on them. */
+#include "server/metrics.h"
+
+#include "engine/policies.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+static void head(roco_json_out *out, const char *name, const char *type, const char *help)
+{
+    roco_json_format(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static uint64_t load(const _Atomic uint64_t *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+/* --- single numbers --- */
+
+typedef struct number_row {
+    const char *name, *type;
+    size_t offset; /* in roco_counters */
+    const char *help;
+} number_row;
+
+#define AT(member) offsetof(roco_counters, member)
+static const number_row number_rows[] = {
+    {"roco_requests_running", "gauge", AT(running), "Sequences being generated."},
+    {"roco_requests_queued", "gauge", AT(queued), "Sequences waiting for pages."},
+    /* A gauge by nature, but a linter allows the suffix for counters and untyped metrics alone. */
+    {"roco_pages_total", "untyped", AT(pages_total), "Pages in the KV pool."},
+    {"roco_pages_held", "gauge", AT(pages_held), "Pages reserved by running sequences."},
+    {"roco_tokens_prompt_total", "counter", AT(tokens_prompt), "Prompt tokens processed."},
+    {"roco_tokens_generated_total", "counter", AT(tokens_generated), "Tokens generated."},
+    {"roco_submits_rejected_total", "counter", AT(rejected), "Sequences refused: queue full, or can never fit."},
+    {"roco_steps_total", "counter", AT(steps), "Forward passes."},
+};
+
+static void write_numbers(roco_json_out *out, const roco_counters *counters)
+{
+    for (size_t i = 0; i < sizeof number_rows / sizeof *number_rows; i++) {
+        const number_row *row = &number_rows[i];
+        head(out, row->name, row->type, row->help);
+        const _Atomic uint64_t *value = (const void *)((const char *)counters + row->offset);
+        roco_json_format(out, "%s %" PRIu64 "\n", row->name, load(value));
+    }
+}
+
+/* --- by label --- */
+
+static void write_outcomes(roco_json_out *out, const uint64_t *outcomes)
+{
+    static const char *const names[ROCO_N_OUTCOMES] = {"stop", "length", "cancelled", "rejected", "error"};
+    head(out, "roco_requests_total", "counter", "Completion requests by outcome, whatever their number of choices.");
+    for (size_t i = 0; i < ROCO_N_OUTCOMES; i++)
+        roco_json_format(out, "roco_requests_total{outcome=\"%s\"} %" PRIu64 "\n", names[i], outcomes[i]);
+}
+
+static void write_by_policy(roco_json_out *out, const char *name, const char *help, const _Atomic uint64_t *values)
+{
+    head(out, name, "counter", help);
+    for (const roco_policy *const *policy = roco_policies(); *policy; policy++)
+        roco_json_format(out, "%s{policy=\"%s\"} %" PRIu64 "\n", name, (*policy)->name, load(&values[(*policy)->id]));
+}
+
+/* --- histograms --- */
+
+static void write_histogram(roco_json_out *out, const char *name, const char *help, const roco_histogram *histogram)
+{
+    head(out, name, "histogram", help);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < ROCO_HISTOGRAM_BUCKETS; i++) {
+        count += load(&histogram->buckets[i]);
+        if (i + 1 < ROCO_HISTOGRAM_BUCKETS)
+            roco_json_format(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, histogram->bounds[i], count);
+        else
+            roco_json_format(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, count);
+    }
+    /* The count is the sum of the buckets just read, so that both agree whatever the writer does meanwhile. */
+    roco_json_format(out, "%s_sum %.9g\n%s_count %" PRIu64 "\n", name, (double)load(&histogram->sum_nano) * 1e-9, name,
+                     count);
+}
+
+void roco_metrics_write(roco_json_out *out, const char *model_id, const uint64_t *outcomes,
+                        const roco_counters *counters)
+{
+    head(out, "roco_build_info", "gauge", "Always 1; the labels say what runs.");
+    roco_json_format(out, "roco_build_info{version=\"%s\",model=", ROCO_VERSION);
+    roco_json_string(out, model_id, strlen(model_id));
+    roco_json_raw(out, "} 1\n");
+    write_outcomes(out, outcomes);
+    if (!counters)
+        return;
+    write_numbers(out, counters);
+    write_by_policy(out, "roco_tokens_evicted_total", "Tokens evicted, the mean over layers and heads.",
+                    counters->tokens_evicted);
+    write_by_policy(out, "roco_slots_evicted_total", "Cache slots evicted, over all layers and heads.",
+                    counters->slots_evicted);
+    write_histogram(out, "roco_queue_seconds", "From arrival to admission.", &counters->queue_seconds);
+    write_histogram(out, "roco_first_token_seconds", "From arrival to the first token.",
+                    &counters->first_token_seconds);
+    write_histogram(out, "roco_inter_token_seconds", "Between two tokens of a sequence.",
+                    &counters->inter_token_seconds);
+    write_histogram(out, "roco_step_seconds", "Duration of a step.", &counters->step_seconds);
+    write_histogram(out, "roco_step_rows", "Tokens in a step.", &counters->step_rows);
+}
+
+void roco_handle_metrics(roco_exchange *exchange, void *context)
+{
+    roco_app *app = context;
+    roco_json_out out = {0};
+    roco_metrics_write(&out, app->model.id, app->n_outcomes,
+                       app->scheduler ? roco_scheduler_counters(app->scheduler) : NULL);
+    roco_text_reply(&out, "text/plain; version=0.0.4; charset=utf-8", exchange);
+}

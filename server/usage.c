@@ -1,0 +1,19 @@
+#include "server/usage.h"
+
+#include <inttypes.h>
+
+void roco_usage_add(roco_usage *usage, const roco_choice *choice)
+{
+    usage->completion_tokens += choice->n_generated;
+    usage->evicted += choice->kv.evicted;
+    if (choice->kv.held > usage->held)
+        usage->held = choice->kv.held;
+}
+
+void roco_usage_write(roco_json_out *out, const roco_usage *usage)
+{
+    roco_json_format(out, "{\"prompt_tokens\":%" PRIu64 ",\"completion_tokens\":%" PRIu64 ",\"total_tokens\":%" PRIu64,
+                     usage->prompt_tokens, usage->completion_tokens, usage->prompt_tokens + usage->completion_tokens);
+    roco_json_format(out, ",\"kv\":{\"policy\":\"%s\",\"budget\":%u,\"held\":%u,\"evicted\":%" PRIu64 "}}",
+                     usage->policy->name, usage->budget, usage->held, usage->evicted);
+}
