@@ -1,0 +1,289 @@
+/* Matrix products with AVX2 and FMA. Any compute thread; no state.
+ *
+ * A tile is one panel times 1, 2 or 4 rows of activations. Of a block of 32 inputs the panel's 32 rows are taken eight
+ * at a time (a quarter: one vector of each group), so that few registers are live:
+ *
+ *     nibbles   vpmaddubsw adds two products to 16 bits: at most 2 * 15 * 127, and eight groups of them at most 30480,
+ *               so a whole block is added in 16 bits before it is widened once
+ *     bytes     two products of 255 * 127 do not fit 16 bits: both operands are widened, even and odd inputs apart, and
+ *               vpmaddwd adds to 32 bits
+ *
+ * The sequence of operations for one row is the same in every tile, so its result is too. `element`, `scales` and
+ * `rows` are constants in each copy the compiler makes.
+ */
+#include "kernels/cpu/linear.h"
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#include <math.h>
+
+#define INLINE   static inline __attribute__((always_inline))
+#define MAX_ROWS 4
+#define QUARTERS 4 /* of a panel's rows, eight lanes each */
+
+typedef struct tile {
+    const roco_linear_part *part;
+    uint32_t panel, row; /* the first row of activations */
+} tile;
+
+INLINE __m256 load_f16(const uint8_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+
+INLINE __m256 load_i8(const uint8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+
+/* Quarter v's scale for one half of the inputs; halves differ only when split. */
+INLINE __m256 load_scale(roco_scales scales, const uint8_t *header, const uint8_t *p, int v, int half)
+{
+    if (scales == ROCO_SCALES_ONE || scales == ROCO_SCALES_MIN)
+        return load_f16(p + 16 * v);
+    int second = scales == ROCO_SCALES_SPLIT ? 32 * half : 0;
+    return _mm256_mul_ps(load_f16(header + 16 * v), load_i8(p + second + 8 * v));
+}
+
+INLINE __m256 load_min(roco_scales scales, const uint8_t *header, const uint8_t *p, int v)
+{
+    if (scales == ROCO_SCALES_MIN)
+        return load_f16(p + 64 + 16 * v);
+    return _mm256_mul_ps(load_f16(header + 64 + 16 * v), load_i8(p + 32 + 8 * v));
+}
+
+INLINE __m256i four_inputs(const int8_t *q)
+{
+    int32_t word;
+    __builtin_memcpy(&word, q, sizeof(word));
+    return _mm256_set1_epi32(word);
+}
+
+INLINE __m256i load_group(const uint8_t *integers, int group, int v)
+{
+    return _mm256_loadu_si256((const __m256i *)(integers + 128 * group + 32 * v));
+}
+
+/* dot[r] += the 32 products of each of the quarter's rows. */
+INLINE void dot_nibbles(const uint8_t *integers, int v, const roco_q8_block *const x[MAX_ROWS], int rows,
+                        __m256i dot[MAX_ROWS])
+{
+    const __m256i low = _mm256_set1_epi8(15);
+    __m256i pairs[MAX_ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        pairs[r] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; g++) {
+        __m256i w = load_group(integers, g, v);
+        __m256i w_low = _mm256_and_si256(w, low), w_high = _mm256_and_si256(_mm256_srli_epi16(w, 4), low);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            pairs[r] = _mm256_add_epi16(pairs[r], _mm256_maddubs_epi16(w_low, four_inputs(x[r]->q + 4 * g)));
+            pairs[r] = _mm256_add_epi16(pairs[r], _mm256_maddubs_epi16(w_high, four_inputs(x[r]->q + 16 + 4 * g)));
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(pairs[r], _mm256_set1_epi16(1)));
+}
+
+/* dot[r] += the products of groups first..first+n-1. */
+INLINE void dot_bytes(const uint8_t *integers, int v, int first, int n, const roco_q8_block *const x[MAX_ROWS],
+                      int rows, __m256i dot[MAX_ROWS])
+{
+    const __m256i low = _mm256_set1_epi16(255);
+#pragma GCC unroll 8
+    for (int g = first; g < first + n; g++) {
+        __m256i w = load_group(integers, g, v);
+        __m256i w_even = _mm256_and_si256(w, low), w_odd = _mm256_srli_epi16(w, 8);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            __m256i a = four_inputs(x[r]->q + 4 * g);
+            __m256i a_even = _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), a_odd = _mm256_srai_epi16(a, 8);
+            dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(w_even, a_even));
+            dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(w_odd, a_odd));
+        }
+    }
+}
+
+INLINE __m256 scale_dot(__m256i dot, __m256 scale, float x_scale, __m256 sum)
+{
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(scale, _mm256_set1_ps(x_scale)), sum);
+}
+
+INLINE void add_split_quarter(const uint8_t *header, const uint8_t *block, int v, uint32_t zero_shift,
+                              const roco_q8_block *const x[MAX_ROWS], int rows, __m256 sum[MAX_ROWS][QUARTERS])
+{
+    const uint8_t *integers = block + roco_scales_bytes(ROCO_SCALES_SPLIT);
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; half++) {
+        __m256 scale = load_scale(ROCO_SCALES_SPLIT, header, block, v, half);
+        __m256i dot[MAX_ROWS];
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            int32_t minus = half == 0 ? x[r]->minus_sum_low : x[r]->minus_sum - x[r]->minus_sum_low;
+            dot[r] = _mm256_set1_epi32(minus * (1 << zero_shift));
+        }
+        dot_bytes(integers, v, 4 * half, 4, x, rows, dot);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++)
+            sum[r][v] = scale_dot(dot[r], scale, x[r]->scale, sum[r][v]);
+    }
+}
+
+INLINE void add_quarter(roco_element element, roco_scales scales, const uint8_t *header, const uint8_t *block, int v,
+                        uint32_t zero_shift, const roco_q8_block *const x[MAX_ROWS], int rows,
+                        __m256 sum[MAX_ROWS][QUARTERS])
+{
+    const uint8_t *integers = block + roco_scales_bytes(scales);
+    __m256i dot[MAX_ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        dot[r] =
+            scales == ROCO_SCALES_ONE ? _mm256_set1_epi32(x[r]->minus_sum * (1 << zero_shift)) : _mm256_setzero_si256();
+    if (element == ROCO_ELEMENT_U4)
+        dot_nibbles(integers, v, x, rows, dot);
+    else
+        dot_bytes(integers, v, 0, 8, x, rows, dot);
+    __m256 scale = load_scale(scales, header, block, v, 0);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        sum[r][v] = scale_dot(dot[r], scale, x[r]->scale, sum[r][v]);
+    if (scales == ROCO_SCALES_ONE)
+        return;
+    __m256 min = load_min(scales, header, block, v);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        sum[r][v] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r]->scaled_sum), sum[r][v]);
+}
+
+INLINE void put(const tile *t, int rows, __m256 sum[MAX_ROWS][QUARTERS])
+{
+    const roco_weight *weight = t->part->weight;
+    uint32_t first = t->panel * ROCO_PANEL_ROWS;
+    uint32_t n = weight->n_rows - first < ROCO_PANEL_ROWS ? weight->n_rows - first : ROCO_PANEL_ROWS;
+    for (int r = 0; r < rows; r++) {
+        float *out = t->part->out + (size_t)(t->row + (uint32_t)r) * weight->n_rows + first;
+        float values[ROCO_PANEL_ROWS];
+        for (int v = 0; v < QUARTERS; v++)
+            _mm256_storeu_ps(values + 8 * v, sum[r][v]);
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = t->part->add ? out[i] + values[i] : values[i];
+    }
+}
+
+INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t, int rows)
+{
+    const roco_weight *weight = t->part->weight;
+    const uint32_t n_blocks = weight->n_cols / ROCO_BLOCK, zero_shift = weight->zero_shift;
+    const bool super = scales == ROCO_SCALES_SUPER_MIN || scales == ROCO_SCALES_SPLIT;
+    const uint8_t *at = weight->panels + t->panel * weight->panel_bytes, *header = at;
+    const roco_q8_block *x[MAX_ROWS];
+    __m256 sum[MAX_ROWS][QUARTERS];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        x[r] = t->part->quantized + (size_t)(t->row + (uint32_t)r) * n_blocks;
+        for (int v = 0; v < QUARTERS; v++)
+            sum[r][v] = _mm256_setzero_ps();
+    }
+    for (uint32_t b = 0; b < n_blocks; b++, at += weight->block_bytes) {
+        if (super && b % ROCO_SUPER_BLOCKS == 0) {
+            header = at;
+            at += weight->header_bytes;
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < QUARTERS; v++) {
+            if (scales == ROCO_SCALES_SPLIT)
+                add_split_quarter(header, at, v, zero_shift, x, rows, sum);
+            else
+                add_quarter(element, scales, header, at, v, zero_shift, x, rows, sum);
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++)
+            x[r]++;
+    }
+    put(t, rows, sum);
+}
+
+INLINE __m256 load_element(roco_element element, const uint8_t *p)
+{
+    if (element == ROCO_ELEMENT_F32)
+        return _mm256_loadu_ps((const float *)p);
+    if (element == ROCO_ELEMENT_F16)
+        return load_f16(p);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
+}
+
+/* Two quarters at a time: with four rows of activations eight sums stay in registers. */
+INLINE void float_half(roco_element element, const tile *t, int rows, int v, __m256 sum[MAX_ROWS][QUARTERS])
+{
+    const roco_weight *weight = t->part->weight;
+    const uint32_t n_cols = weight->n_cols, vector_bytes = element == ROCO_ELEMENT_F32 ? 32 : 16;
+    const uint8_t *at = weight->panels + t->panel * weight->panel_bytes + (uint32_t)v * vector_bytes;
+    const float *x = t->part->x + (size_t)t->row * n_cols;
+    for (uint32_t k = 0; k < n_cols; k++, at += QUARTERS * vector_bytes) {
+        __m256 w0 = load_element(element, at), w1 = load_element(element, at + vector_bytes);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            __m256 a = _mm256_set1_ps(x[(size_t)r * n_cols + k]);
+            sum[r][v] = _mm256_fmadd_ps(w0, a, sum[r][v]);
+            sum[r][v + 1] = _mm256_fmadd_ps(w1, a, sum[r][v + 1]);
+        }
+    }
+}
+
+INLINE void float_tile(roco_element element, const tile *t, int rows)
+{
+    __m256 sum[MAX_ROWS][QUARTERS];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < QUARTERS; v++)
+            sum[r][v] = _mm256_setzero_ps();
+    float_half(element, t, rows, 0, sum);
+    float_half(element, t, rows, 2, sum);
+    put(t, rows, sum);
+}
+
+#include "kernels/cpu/linear_tiles.h"
+
+/* The same roundings as the portable text: one division, one product, round to nearest even. */
+static void quantize(const float *x, uint32_t n_cols, roco_q8_block *out)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f), infinity = _mm256_set1_ps(INFINITY);
+    for (uint32_t b = 0; b < n_cols / ROCO_BLOCK; b++, x += ROCO_BLOCK, out++) {
+        __m256 finite = _mm256_castsi256_ps(_mm256_set1_epi32(-1)), most = _mm256_setzero_ps();
+        for (int v = 0; v < 4; v++) {
+            __m256 magnitude = _mm256_andnot_ps(sign, _mm256_loadu_ps(x + 8 * v));
+            finite = _mm256_and_ps(finite, _mm256_cmp_ps(magnitude, infinity, _CMP_LT_OQ));
+            most = _mm256_max_ps(most, magnitude);
+        }
+        float lanes[8], largest = 0;
+        _mm256_storeu_ps(lanes, most);
+        for (int i = 0; i < 8; i++)
+            largest = lanes[i] > largest ? lanes[i] : largest;
+        bool odd = _mm256_movemask_ps(finite) != 255;
+        if (odd || largest < ROCO_Q8_SMALLEST) {
+            *out = (roco_q8_block){.scale = odd ? NAN : 0.0f, .scaled_sum = odd ? NAN : 0.0f};
+            continue;
+        }
+        __m256 inverse = _mm256_set1_ps(127.0f / largest);
+        int32_t sum[2] = {0, 0};
+        for (int v = 0; v < 4; v++) {
+            int32_t q[8];
+            _mm256_storeu_si256((__m256i *)q, _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * v), inverse)));
+            for (int i = 0; i < 8; i++) {
+                out->q[8 * v + i] = (int8_t)q[i];
+                sum[v / 2] += q[i];
+            }
+        }
+        out->scale = largest / 127.0f;
+        out->scaled_sum = out->scale * (float)(sum[0] + sum[1]);
+        out->minus_sum = -(sum[0] + sum[1]);
+        out->minus_sum_low = -sum[0];
+    }
+}
+
+const roco_linear_variant roco_linear_avx2 = {
+    .quantize = quantize, .multiply_integers = multiply_integers, .multiply_floats = multiply_floats};
+#endif

@@ -1,0 +1,290 @@
+/* Matrix products with AVX-512 and VNNI. Any compute thread; no state.
+ *
+ * A tile is one panel (two vectors of 16 rows) times 1, 2 or 4 rows of activations. For each block of 32 inputs:
+ *
+ *     dot[r][v]  = correction for the zero point            int32, 16 lanes
+ *     for each group of 4 inputs:
+ *         dot[r][v] += panel bytes[v] * broadcast(4 activation bytes of row r)          vpdpbusd
+ *     sum[r][v]  = dot * (weight scale * activation scale) + sum [+ weight min * activation scaled_sum]
+ *
+ * The sequence of operations for one row is the same in every tile, so its result is too. `element`, `scales` and
+ * `rows` are constants in each copy the compiler makes.
+ */
+#include "kernels/cpu/linear.h"
+
+#if defined(__AVX512F__) && defined(__AVX512VNNI__)
+#include <immintrin.h>
+#include <math.h>
+
+#define INLINE   static inline __attribute__((always_inline))
+#define MAX_ROWS 4
+
+typedef struct tile {
+    const roco_linear_part *part;
+    uint32_t panel, row; /* the first row of activations */
+} tile;
+
+/* One block's scales: [half of the inputs][half of the rows]; the second half of the inputs only when split. */
+typedef struct block_scales {
+    __m512 scale[2][2], min[2];
+} block_scales;
+
+typedef struct super_scales {
+    __m512 d[2], m[2];
+} super_scales;
+
+INLINE __m512 load_f16(const uint8_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+INLINE __m512 load_i8(const uint8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+INLINE void load_super(roco_scales scales, const uint8_t *header, super_scales *out)
+{
+    for (int v = 0; v < 2; v++) {
+        out->d[v] = load_f16(header + 32 * v);
+        if (scales == ROCO_SCALES_SUPER_MIN)
+            out->m[v] = load_f16(header + 64 + 32 * v);
+    }
+}
+
+INLINE void load_scales(roco_scales scales, const uint8_t *p, const super_scales *super, block_scales *out)
+{
+    for (int v = 0; v < 2; v++) {
+        if (scales == ROCO_SCALES_ONE || scales == ROCO_SCALES_MIN)
+            out->scale[0][v] = load_f16(p + 32 * v);
+        else
+            out->scale[0][v] = _mm512_mul_ps(super->d[v], load_i8(p + 16 * v));
+        if (scales == ROCO_SCALES_MIN)
+            out->min[v] = load_f16(p + 64 + 32 * v);
+        else if (scales == ROCO_SCALES_SUPER_MIN)
+            out->min[v] = _mm512_mul_ps(super->m[v], load_i8(p + 32 + 16 * v));
+        else if (scales == ROCO_SCALES_SPLIT)
+            out->scale[1][v] = _mm512_mul_ps(super->d[v], load_i8(p + 32 + 16 * v));
+    }
+}
+
+INLINE __m512i four_inputs(const int8_t *q)
+{
+    int32_t word;
+    __builtin_memcpy(&word, q, sizeof(word));
+    return _mm512_set1_epi32(word);
+}
+
+/* Adds group g's four inputs, q at the block's input 4g. */
+INLINE void add_group(__m512i weights0, __m512i weights1, const roco_q8_block *const x[MAX_ROWS], int input, int rows,
+                      __m512i dot[MAX_ROWS][2])
+{
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        __m512i a = four_inputs(x[r]->q + input);
+        dot[r][0] = _mm512_dpbusd_epi32(dot[r][0], weights0, a);
+        dot[r][1] = _mm512_dpbusd_epi32(dot[r][1], weights1, a);
+    }
+}
+
+INLINE void add_nibbles(const uint8_t *integers, const roco_q8_block *const x[MAX_ROWS], int rows,
+                        __m512i dot[MAX_ROWS][2])
+{
+    const __m512i low = _mm512_set1_epi8(15);
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; g++) {
+        __m512i w0 = _mm512_loadu_si512(integers + 128 * g);
+        __m512i w1 = _mm512_loadu_si512(integers + 128 * g + 64);
+        add_group(_mm512_and_si512(w0, low), _mm512_and_si512(w1, low), x, 4 * g, rows, dot);
+        add_group(_mm512_and_si512(_mm512_srli_epi16(w0, 4), low), _mm512_and_si512(_mm512_srli_epi16(w1, 4), low), x,
+                  16 + 4 * g, rows, dot);
+    }
+}
+
+/* Groups first..first+n-1 of a block of bytes. */
+INLINE void add_bytes(const uint8_t *integers, const roco_q8_block *const x[MAX_ROWS], int first, int n, int rows,
+                      __m512i dot[MAX_ROWS][2])
+{
+#pragma GCC unroll 8
+    for (int g = first; g < first + n; g++)
+        add_group(_mm512_loadu_si512(integers + 128 * g), _mm512_loadu_si512(integers + 128 * g + 64), x, 4 * g, rows,
+                  dot);
+}
+
+INLINE void start_dots(int32_t correction, uint32_t zero_shift, __m512i dot[2])
+{
+    dot[0] = dot[1] = _mm512_set1_epi32(correction * (1 << zero_shift));
+}
+
+INLINE void scale_dots(const __m512i dot[2], const __m512 scale[2], float x_scale, __m512 sum[2])
+{
+    const __m512 xs = _mm512_set1_ps(x_scale);
+    for (int v = 0; v < 2; v++)
+        sum[v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[v]), _mm512_mul_ps(scale[v], xs), sum[v]);
+}
+
+INLINE void add_mins(const __m512 min[2], float scaled_sum, __m512 sum[2])
+{
+    const __m512 xs = _mm512_set1_ps(scaled_sum);
+    for (int v = 0; v < 2; v++)
+        sum[v] = _mm512_fmadd_ps(min[v], xs, sum[v]);
+}
+
+/* A block whose two halves have scales of their own. */
+INLINE void add_split_block(const uint8_t *integers, const block_scales *s, uint32_t zero_shift,
+                            const roco_q8_block *const x[MAX_ROWS], int rows, __m512 sum[MAX_ROWS][2])
+{
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; half++) {
+        __m512i dot[MAX_ROWS][2];
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++)
+            start_dots(half == 0 ? x[r]->minus_sum_low : x[r]->minus_sum - x[r]->minus_sum_low, zero_shift, dot[r]);
+        add_bytes(integers, x, 4 * half, 4, rows, dot);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++)
+            scale_dots(dot[r], s->scale[half], x[r]->scale, sum[r]);
+    }
+}
+
+INLINE void add_block(roco_element element, roco_scales scales, const uint8_t *integers, const block_scales *s,
+                      uint32_t zero_shift, const roco_q8_block *const x[MAX_ROWS], int rows, __m512 sum[MAX_ROWS][2])
+{
+    __m512i dot[MAX_ROWS][2];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        start_dots(scales == ROCO_SCALES_ONE ? x[r]->minus_sum : 0, zero_shift, dot[r]);
+    if (element == ROCO_ELEMENT_U4)
+        add_nibbles(integers, x, rows, dot);
+    else
+        add_bytes(integers, x, 0, 8, rows, dot);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        scale_dots(dot[r], s->scale[0], x[r]->scale, sum[r]);
+        if (scales != ROCO_SCALES_ONE)
+            add_mins(s->min, x[r]->scaled_sum, sum[r]);
+    }
+}
+
+/* Lanes of vector v of this panel that are rows of the matrix. */
+INLINE __mmask16 lanes_of(const roco_weight *weight, uint32_t panel, int v)
+{
+    uint32_t first = panel * ROCO_PANEL_ROWS + 16 * (uint32_t)v;
+    if (first >= weight->n_rows)
+        return 0;
+    return weight->n_rows - first >= 16 ? 0xffff : (__mmask16)((1u << (weight->n_rows - first)) - 1);
+}
+
+INLINE void put(const tile *t, int rows, __m512 sum[MAX_ROWS][2])
+{
+    const roco_weight *weight = t->part->weight;
+    float *out = t->part->out + (size_t)t->row * weight->n_rows + (size_t)t->panel * ROCO_PANEL_ROWS;
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; v++) {
+        __mmask16 lanes = lanes_of(weight, t->panel, v);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            float *to = out + (size_t)r * weight->n_rows + 16 * v;
+            __m512 value = t->part->add ? _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, to), sum[r][v]) : sum[r][v];
+            _mm512_mask_storeu_ps(to, lanes, value);
+        }
+    }
+}
+
+INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t, int rows)
+{
+    const roco_weight *weight = t->part->weight;
+    const bool super = scales == ROCO_SCALES_SUPER_MIN || scales == ROCO_SCALES_SPLIT;
+    const uint32_t n_blocks = weight->n_cols / ROCO_BLOCK, zero_shift = weight->zero_shift;
+    const uint32_t scale_bytes = roco_scales_bytes(scales), integer_bytes = element == ROCO_ELEMENT_U4 ? 512 : 1024;
+    const uint8_t *at = weight->panels + t->panel * weight->panel_bytes;
+    const roco_q8_block *x[MAX_ROWS];
+    __m512 sum[MAX_ROWS][2];
+    super_scales header = {0};
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+        x[r] = t->part->quantized + (size_t)(t->row + (uint32_t)r) * n_blocks;
+        sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    }
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        if (super && b % ROCO_SUPER_BLOCKS == 0) {
+            load_super(scales, at, &header);
+            at += weight->header_bytes;
+        }
+        block_scales s;
+        load_scales(scales, at, &header, &s);
+        if (scales == ROCO_SCALES_SPLIT)
+            add_split_block(at + scale_bytes, &s, zero_shift, x, rows, sum);
+        else
+            add_block(element, scales, at + scale_bytes, &s, zero_shift, x, rows, sum);
+        at += scale_bytes + integer_bytes;
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++)
+            x[r]++;
+    }
+    put(t, rows, sum);
+}
+
+INLINE __m512 load_element(roco_element element, const uint8_t *p)
+{
+    if (element == ROCO_ELEMENT_F32)
+        return _mm512_loadu_ps(p);
+    if (element == ROCO_ELEMENT_F16)
+        return load_f16(p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+}
+
+INLINE void float_tile(roco_element element, const tile *t, int rows)
+{
+    const roco_weight *weight = t->part->weight;
+    const uint32_t n_cols = weight->n_cols, vector_bytes = element == ROCO_ELEMENT_F32 ? 64 : 32;
+    const uint8_t *at = weight->panels + t->panel * weight->panel_bytes;
+    const float *x = t->part->x + (size_t)t->row * n_cols;
+    __m512 sum[MAX_ROWS][2];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+        sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    for (uint32_t k = 0; k < n_cols; k++, at += 2 * vector_bytes) {
+        __m512 w0 = load_element(element, at), w1 = load_element(element, at + vector_bytes);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            __m512 a = _mm512_set1_ps(x[(size_t)r * n_cols + k]);
+            sum[r][0] = _mm512_fmadd_ps(w0, a, sum[r][0]);
+            sum[r][1] = _mm512_fmadd_ps(w1, a, sum[r][1]);
+        }
+    }
+    put(t, rows, sum);
+}
+
+#include "kernels/cpu/linear_tiles.h"
+
+/* The same roundings as the portable text: one division, one product, round to nearest even. */
+static void quantize(const float *x, uint32_t n_cols, roco_q8_block *out)
+{
+    for (uint32_t b = 0; b < n_cols / ROCO_BLOCK; b++, x += ROCO_BLOCK, out++) {
+        __m512 low = _mm512_loadu_ps(x), high = _mm512_loadu_ps(x + 16);
+        __m512 magnitude = _mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high));
+        /* Of a NaN and a number, max may keep either: look for NaN and infinity themselves. */
+        __mmask16 odd = _mm512_fpclass_ps_mask(low, 0x99) | _mm512_fpclass_ps_mask(high, 0x99);
+        float largest = _mm512_reduce_max_ps(magnitude);
+        if (odd || !(largest >= ROCO_Q8_SMALLEST)) {
+            *out = (roco_q8_block){.scale = odd ? NAN : 0.0f, .scaled_sum = odd ? NAN : 0.0f};
+            continue;
+        }
+        __m512 inverse = _mm512_set1_ps(127.0f / largest);
+        __m512i q_low = _mm512_cvtps_epi32(_mm512_mul_ps(low, inverse));
+        __m512i q_high = _mm512_cvtps_epi32(_mm512_mul_ps(high, inverse));
+        _mm_storeu_si128((__m128i *)out->q, _mm512_cvtepi32_epi8(q_low));
+        _mm_storeu_si128((__m128i *)(out->q + 16), _mm512_cvtepi32_epi8(q_high));
+        int32_t sum_low = _mm512_reduce_add_epi32(q_low);
+        int32_t sum = sum_low + _mm512_reduce_add_epi32(q_high);
+        out->scale = largest / 127.0f;
+        out->scaled_sum = out->scale * (float)sum;
+        out->minus_sum = -sum;
+        out->minus_sum_low = -sum_low;
+    }
+}
+
+const roco_linear_variant roco_linear_avx512 = {
+    .quantize = quantize, .multiply_integers = multiply_integers, .multiply_floats = multiply_floats};
+#endif
