@@ -298,7 +298,9 @@ void roco_http_close(roco_http *http)
     }
     for (roco_exchange *exchange = http->exchanges, *next; exchange != NULL; exchange = next) {
         next = exchange->next;
-        roco_exchange_lose(exchange);
+        if (exchange->producing) { /* the others have answered: their last bytes may still leave */
+            roco_exchange_lose(exchange);
+        }
     }
     for (int i = 0; i < FLUSH_AT_CLOSE; i++) {
         run_once(http);

@@ -146,6 +146,7 @@ bool roco_http_check(roco_exchange *exchange, const char *method, const char *ve
         exchange->refusal = (roco_refusal){417, "unknown_expectation", "only Expect: 100-continue is known"};
         return true;
     }
+    exchange->head = strcmp(method, "HEAD") == 0;
     const roco_route *path = exchange->client->path;
     exchange->route = path != NULL ? find_method(exchange->http, path, method) : NULL;
     exchange->refusal = judge(exchange, exchange->route, &h);

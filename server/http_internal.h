@@ -55,6 +55,7 @@ struct roco_exchange {
     roco_buffer out; /* a stream's bytes; out.data[n_taken..] are still to be sent */
     size_t n_taken;
 
+    bool head;         /* the method is HEAD */
     bool received_all; /* the last call for the request was seen */
     bool producing;    /* the handler still owes an answer */
     bool active;       /* counted in http->n_active */

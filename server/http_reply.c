@@ -48,7 +48,8 @@ static void end_production(roco_exchange *exchange)
     }
 }
 
-/* Out of memory: the connection is closed. The producer hears of it when that is done, not inside its own call. */
+/* Nothing more is taken from the producer, who hears of it when the request has completed, not inside its own call.
+ * Without a response, or in mid-stream, the connection is closed. */
 static void cut(roco_exchange *exchange)
 {
     exchange->gone = true;
@@ -148,6 +149,12 @@ void roco_exchange_stream_begin(roco_exchange *exchange, unsigned status, const 
     ROCO_CHECK(exchange->response == NULL || exchange->gone);
     exchange->streaming = true;
     if (exchange->gone) {
+        return;
+    }
+    if (exchange->head) {
+        /* libmicrohttpd would send the end of chunks it never began. To the producer the client is gone. */
+        set_plain(exchange, status, content_type, NULL, 0, headers);
+        cut(exchange);
         return;
     }
     exchange->response =
