@@ -51,6 +51,32 @@ static inline roco_kv_layout roco_kv_layout_make(roco_kv_type type, uint32_t key
     return l;
 }
 
+/* The page of that index, and its arrays. K is at the page's start. */
+static inline unsigned char *roco_kv_page(const roco_kv_layout *layout, void *pool, uint32_t page)
+{
+    return (unsigned char *)pool + (size_t)page * layout->page_bytes;
+}
+
+static inline void *roco_kv_values(const roco_kv_layout *layout, unsigned char *page)
+{
+    return page + layout->value_offset;
+}
+
+static inline int32_t *roco_kv_positions(const roco_kv_layout *layout, unsigned char *page)
+{
+    return (int32_t *)(void *)(page + layout->position_offset);
+}
+
+static inline float *roco_kv_sums(const roco_kv_layout *layout, unsigned char *page)
+{
+    return (float *)(void *)(page + layout->sum_offset);
+}
+
+static inline float *roco_kv_sums_sq(const roco_kv_layout *layout, unsigned char *page)
+{
+    return (float *)(void *)(page + layout->sum_sq_offset);
+}
+
 /* Pages that hold n slots. */
 static inline uint32_t roco_kv_pages_for(const roco_kv_layout *layout, uint32_t n_slots)
 {

@@ -1,0 +1,103 @@
+/* Inside the attention operation: its kernels, its scratch, and how a head's cache looks to a query.
+ *
+ *   attention.c            open, close, the operation: which thread does which head
+ *   attention_head.c       one head's chunk: append, attend, evict
+ *   attention_block.c      a few query rows over all slots: scores, softmax, statistics, weighted sum
+ *   attention_slot.c       tokens in and out of pages
+ *   attention_<isa>.c      the kernels
+ *
+ * A query row's result depends on its query and the slots it sees, bit for bit: every sum over slots or components runs
+ * in an order that no blocking, thread or neighbour changes. Variants differ from each other by rounding.
+ */
+#ifndef ROCO_KERNELS_CPU_ATTENTION_H
+#define ROCO_KERNELS_CPU_ATTENTION_H
+
+#include "kernels/cpu/cpu.h"
+
+/* Query rows that share one pass over the pages; more when a group alone is larger. 24 rows of scores over a budget of
+ * a thousand slots stay in the second-level cache. */
+#define ROCO_BLOCK_ROWS    24u
+/* Rows of outputs are padded to a multiple of this many floats, so that kernels need no tails there. */
+#define ROCO_VECTOR_FLOATS 16u
+/* Distance added between rows of scores: budgets are often powers of two, and rows would share cache sets. */
+#define ROCO_ROW_PADDING   16u
+
+static inline size_t roco_row_floats(uint32_t n)
+{
+    return ((size_t)n + ROCO_VECTOR_FLOATS - 1) / ROCO_VECTOR_FLOATS * ROCO_VECTOR_FLOATS;
+}
+
+/* The inner loops. Columns are slots in page order; column arrays are padded to whole pages, and a page has
+ * ROCO_PAGE_SLOTS slots. Members of two are indexed by roco_kv_type. */
+typedef struct roco_attention_kernels {
+    /* s[r * s_stride + j] = sum_d q[d * n_rows + r] keys[d][j] for a page's slots j; q [dim][n_rows], scaled. */
+    void (*scores[2])(const float *q, uint32_t n_rows, uint32_t dim, const void *keys, float *s, size_t s_stride);
+    /* s[0..n_columns) to its softmax; -infinity gives exactly 0. */
+    void (*softmax)(float *s, uint32_t n_columns);
+    /* For each of n_positions groups of n_group rows of p in turn: m = mean of the rows, sum += m, sum_sq += m^2. */
+    void (*statistics)(const float *p, size_t p_stride, uint32_t n_positions, uint32_t n_group, uint32_t n_columns,
+                       float *sum, float *sum_sq);
+    /* out[r * out_stride + c] += sum_j p[r * p_stride + j] values[j][c] for the page's first n_slots slots j and c <
+     * dim; up to the next multiple of ROCO_VECTOR_FLOATS, out may be overwritten and the bytes after a value read. */
+    void (*weigh[2])(const float *p, size_t p_stride, uint32_t n_rows, uint32_t dim, const void *values,
+                     uint32_t n_slots, float *out, size_t out_stride);
+    /* To f16, nearest even; beyond f16's range to its largest finite value, so that a weight of 0 still gives 0. */
+    void (*to_f16)(const float *in, uint16_t *out, uint32_t n);
+} roco_attention_kernels;
+
+extern const roco_attention_kernels roco_attention_portable;
+extern const roco_attention_kernels roco_attention_avx2;
+extern const roco_attention_kernels roco_attention_avx512;
+
+/* One compute thread's scratch; `columns` below is the most a head's pages and a stride's can have. */
+typedef struct roco_attention_worker {
+    float *q;                    /* [key_dim][rows] */
+    float *scores;               /* [rows][columns + padding] */
+    float *out;                  /* [rows][value_dim, padded] */
+    float *sum, *sum_sq;         /* [columns] S and S2 by column */
+    int32_t *position;           /* [columns] */
+    unsigned char *stride_pages; /* the stride's own K and V, in page form */
+    unsigned char **pages;       /* [columns / slots] the pages a chunk attends to */
+    uint16_t *half;              /* [key_dim] a key on its way to f16 */
+    double *policy_scratch;      /* [2 columns] */
+    uint32_t *order, *victims;   /* [columns] */
+} roco_attention_worker;
+
+struct roco_attention_scratch {
+    const roco_attention_kernels *kernels;
+    roco_attention_worker *workers; /* [threads] */
+    uint32_t *runs;                 /* [max_rows + 1] first chunk of each sequence */
+    uint32_t max_rows;
+    void *memory;
+};
+
+/* What the rows of a chunk see: columns 0..old-1, and of the chunk's own tokens, which are columns base.., those up to
+ * their own. Columns old..base-1 are the unused end of the last page. */
+typedef struct roco_attention_span {
+    uint32_t n_rows;
+    uint32_t old, base;
+} roco_attention_span;
+
+/* One KV head of one chunk. */
+typedef struct roco_attention_job {
+    const roco_attention *args;
+    const roco_attention_kernels *kernels;
+    roco_attention_worker *worker;
+    const roco_chunk *chunk;
+    uint32_t kv_head;
+    roco_kv_head *head;
+} roco_attention_job;
+
+/* attention_head.c: the whole of what backend.h says of one chunk and KV head. */
+void roco_attention_head(const roco_attention_job *job);
+
+/* attention_block.c: attends from the chunk's rows to worker->pages and writes args->out. With statistics, worker->sum
+ * and sum_sq grow. */
+void roco_attention_rows(const roco_attention_job *job, const roco_attention_span *span, bool statistics);
+
+/* attention_slot.c. `slot` counts from the page's start. */
+void roco_slot_put(const roco_attention_job *job, uint32_t chunk_row, unsigned char *page, uint32_t slot);
+void roco_slot_copy(const roco_kv_layout *layout, unsigned char *from, uint32_t from_slot, unsigned char *to,
+                    uint32_t to_slot);
+
+#endif

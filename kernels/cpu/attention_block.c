@@ -1,0 +1,102 @@
+/* Query rows over the slots they see: softmax attention, two passes over a block of scores.
+ *
+ * Compute threads. Rows go in blocks of a few positions with all query heads of the group, so a page's K and V are read
+ * once for the block and no more than the block's scores exist at a time. A row's own arithmetic does not see the
+ * block: masked columns weigh exactly 0, and adding a product with 0 changes no sum.
+ */
+#include "kernels/cpu/attention.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct block {
+    uint32_t first, n_positions; /* rows of the chunk */
+    uint32_t n_group, n_rows;    /* n_positions * n_group */
+    uint32_t n_columns;          /* whole pages */
+    size_t scores_stride, out_stride;
+} block;
+
+/* The queries, scaled and transposed: the kernel then reads neighbouring rows at constant distance. */
+static void load_queries(const roco_attention_job *job, const block *b)
+{
+    const roco_attention *args = job->args;
+    uint32_t dim = args->layout.key_dim;
+    for (uint32_t i = 0; i < b->n_positions; i++) {
+        size_t row = (size_t)job->chunk->row + b->first + i;
+        const float *q = args->q + (row * args->n_heads + (size_t)job->kv_head * b->n_group) * dim;
+        for (uint32_t g = 0; g < b->n_group; g++)
+            for (uint32_t d = 0; d < dim; d++)
+                job->worker->q[d * b->n_rows + i * b->n_group + g] = q[g * dim + d] * args->scale;
+    }
+}
+
+static void mask(float *row, uint32_t from, uint32_t to)
+{
+    for (uint32_t j = from; j < to; j++)
+        row[j] = -INFINITY;
+}
+
+static void weights(const roco_attention_job *job, const roco_attention_span *span, const block *b)
+{
+    const roco_kv_layout *l = &job->args->layout;
+    float *scores = job->worker->scores;
+    for (uint32_t page = 0; page < b->n_columns / l->slots; page++)
+        job->kernels->scores[l->type](job->worker->q, b->n_rows, l->key_dim, job->worker->pages[page],
+                                      scores + page * l->slots, b->scores_stride);
+    for (uint32_t r = 0; r < b->n_rows; r++) {
+        float *row = scores + r * b->scores_stride;
+        mask(row, span->old, span->base);
+        mask(row, span->base + b->first + r / b->n_group + 1, b->n_columns);
+        job->kernels->softmax(row, b->n_columns);
+    }
+}
+
+static void weighted_sum(const roco_attention_job *job, const roco_attention_span *span, const block *b)
+{
+    const roco_kv_layout *l = &job->args->layout;
+    roco_attention_worker *w = job->worker;
+    uint32_t end = span->base + b->first + b->n_positions;
+    memset(w->out, 0, b->n_rows * b->out_stride * sizeof *w->out);
+    for (uint32_t column = 0; column < end; column += l->slots) {
+        /* A page of older tokens alone ends at `old`; what follows there was never written or is another's. */
+        uint32_t limit = span->old < span->base && column < span->base ? span->old : end;
+        uint32_t n_slots = limit - column < l->slots ? limit - column : l->slots;
+        job->kernels->weigh[l->type](w->scores + column, b->scores_stride, b->n_rows, l->value_dim,
+                                     roco_kv_values(l, w->pages[column / l->slots]), n_slots, w->out, b->out_stride);
+    }
+}
+
+static void store_rows(const roco_attention_job *job, const block *b)
+{
+    const roco_attention *args = job->args;
+    uint32_t dim = args->layout.value_dim;
+    for (uint32_t r = 0; r < b->n_rows; r++) {
+        size_t row = (size_t)job->chunk->row + b->first + r / b->n_group;
+        size_t head = (size_t)job->kv_head * b->n_group + r % b->n_group;
+        memcpy(args->out + (row * args->n_heads + head) * dim, job->worker->out + r * b->out_stride,
+               dim * sizeof(float));
+    }
+}
+
+void roco_attention_rows(const roco_attention_job *job, const roco_attention_span *span, bool statistics)
+{
+    const roco_kv_layout *l = &job->args->layout;
+    roco_attention_worker *w = job->worker;
+    uint32_t n_group = job->args->n_heads / job->args->n_kv_heads;
+    uint32_t n_positions = n_group < ROCO_BLOCK_ROWS ? ROCO_BLOCK_ROWS / n_group : 1;
+    for (uint32_t first = 0; first < span->n_rows; first += n_positions) {
+        block b = {.first = first, .n_group = n_group};
+        b.n_positions = span->n_rows - first < n_positions ? span->n_rows - first : n_positions;
+        b.n_rows = b.n_positions * n_group;
+        b.n_columns = (span->base + first + b.n_positions + l->slots - 1) / l->slots * l->slots;
+        b.scores_stride = b.n_columns + ROCO_ROW_PADDING;
+        b.out_stride = roco_row_floats(l->value_dim);
+        load_queries(job, &b);
+        weights(job, span, &b);
+        if (statistics)
+            job->kernels->statistics(w->scores, b.scores_stride, b.n_positions, n_group, b.n_columns, w->sum,
+                                     w->sum_sq);
+        weighted_sum(job, span, &b);
+        store_rows(job, &b);
+    }
+}
