@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -386,6 +387,45 @@ static void long_runs_take_near_linear_time(void **state)
     free(text);
 }
 
+static int encode_often(void *argument)
+{
+    const roco_tokenizer *tokenizer = argument;
+    static const char text[] = "Don't  stop <think> 12345 words, 語 and   spaces\n\n";
+    size_t first = 0;
+    for (int i = 0; i < 500; i++) {
+        roco_ids ids = {0};
+        if (roco_tokenizer_encode(tokenizer, text, sizeof text - 1, ROCO_ENCODE_SPECIAL, 0, &ids, NULL)) {
+            return -1;
+        }
+        first = i == 0 ? ids.size : first;
+        bool same = ids.size == first;
+        roco_ids_free(&ids);
+        if (!same) {
+            return -1;
+        }
+    }
+    return (int)first;
+}
+
+static void threads_share_a_tokenizer(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    roco_tokenizer *tokenizer = build_as("llama-bpe");
+    thrd_t threads[THREADS];
+    int alone = encode_often(tokenizer);
+    assert_true(alone > 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(thrd_create(&threads[i], encode_often, tokenizer), thrd_success);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        int result;
+        thrd_join(threads[i], &result);
+        assert_int_equal(result, alone);
+    }
+    roco_tokenizer_close(tokenizer);
+}
+
 /* --- files that do not fit together --- */
 
 static void check_refused(const roco_tokenizer_source *source, roco_status want, const char *field, const char *words)
@@ -469,6 +509,7 @@ int main(void)
         cmocka_unit_test(bytes_without_a_token_are_left_out),
         cmocka_unit_test(a_limit_stops_the_encoding_and_leaves_the_array),
         cmocka_unit_test(long_runs_take_near_linear_time),
+        cmocka_unit_test(threads_share_a_tokenizer),
         cmocka_unit_test(broken_vocabularies_are_refused),
         cmocka_unit_test(broken_merges_are_refused_by_number),
         cmocka_unit_test(of_equal_pieces_the_first_is_used),
