@@ -319,11 +319,17 @@ void support_send(int descriptor, const char *text)
     support_send_bytes(descriptor, text, strlen(text));
 }
 
-/* 1: a byte; 0: end of input, a reset, or nothing for 5 s. */
-static int read_byte(int descriptor, char *out)
+/* Bytes read; 0: end of input, a reset, or nothing for 5 s. */
+static size_t read_some(int descriptor, char *out, size_t room)
 {
     struct pollfd poller = {.fd = descriptor, .events = POLLIN};
-    return poll(&poller, 1, 5000) == 1 && recv(descriptor, out, 1, 0) == 1;
+    ssize_t n = poll(&poller, 1, 5000) == 1 ? recv(descriptor, out, room, 0) : 0;
+    return n > 0 ? (size_t)n : 0;
+}
+
+static bool read_byte(int descriptor, char *out)
+{
+    return read_some(descriptor, out, 1) == 1;
 }
 
 static bool read_head(int descriptor, support_reply *reply)
@@ -343,10 +349,8 @@ static bool read_exactly(int descriptor, support_reply *reply, size_t size)
 {
     reply->body = realloc(reply->body, reply->size + size + 1);
     ROCO_CHECK(reply->body != NULL);
-    for (; size > 0; size--, reply->size++) {
-        if (!read_byte(descriptor, &reply->body[reply->size])) {
-            break;
-        }
+    for (size_t n; size > 0 && (n = read_some(descriptor, &reply->body[reply->size], size)) > 0; size -= n) {
+        reply->size += n;
     }
     reply->body[reply->size] = '\0';
     return size == 0;

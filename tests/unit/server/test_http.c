@@ -217,7 +217,7 @@ static void test_parser_refusals_leave_server_alive(void **state)
         "GET /plain HTTP/9.9\r\n\r\n",
         "GET\r\n\r\n",
         "nonsense\r\n\r\n",
-        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        "\x16\x03\x01\x02\x01\xfc\x03\x03\r\n\r\n",
     };
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         int status = support_status(*state, requests[i]);
