@@ -39,8 +39,6 @@ struct roco_completion {
     uint64_t written_ms; /* loop time of the stream's last bytes */
 
     bool settled; /* the outcome is counted */
-    roco_outcome outcome;
-    uint64_t queue_ns, first_token_ns, total_ns; /* the longest of its jobs */
 };
 
 /* completion_reply.c: the JSON of replies, appended to c->out. */
@@ -48,6 +46,5 @@ void roco_completion_write_chunk(roco_completion *c, const roco_completion_slot 
 void roco_completion_write_usage_chunk(roco_completion *c);
 void roco_completion_write_whole(roco_completion *c);
 void roco_completion_write_error(roco_completion *c, const roco_problem *problem);
-roco_usage roco_completion_usage(const roco_completion *c);
 
 #endif

@@ -27,7 +27,7 @@ static void write_choice(roco_completion *c, const roco_completion_slot *slot)
         roco_json_raw(&c->out, "null}");
 }
 
-roco_usage roco_completion_usage(const roco_completion *c)
+static roco_usage usage_of(const roco_completion *c)
 {
     roco_usage usage = {
         .prompt_tokens = c->jobs.prompt_tokens,
@@ -41,7 +41,7 @@ roco_usage roco_completion_usage(const roco_completion *c)
 
 static void write_usage(roco_completion *c)
 {
-    roco_usage usage = roco_completion_usage(c);
+    roco_usage usage = usage_of(c);
     roco_json_raw(&c->out, "],\"usage\":");
     roco_usage_write(&c->out, &usage);
     roco_json_raw(&c->out, "}");

@@ -41,31 +41,10 @@ static roco_completion *open_completion(roco_app *app, const roco_exchange *exch
     return c;
 }
 
-static const char *outcome_name(roco_outcome outcome)
-{
-    static const char *const names[] = {"stop", "length", "cancelled", "rejected", "error"};
-    return names[outcome];
-}
-
-static void log_line(const roco_completion *c)
-{
-    roco_usage usage = roco_completion_usage(c);
-    double seconds = (double)(c->total_ns - c->queue_ns) * 1e-9;
-    roco_log(ROCO_LOG_INFO,
-             "%s prompt=%llu generated=%llu choices=%u policy=%s budget=%u evicted=%llu queue_ms=%.1f "
-             "first_token_ms=%.1f tokens_per_s=%.1f finish=%s",
-             c->label, (unsigned long long)usage.prompt_tokens, (unsigned long long)usage.completion_tokens, c->n_slots,
-             usage.policy->name, usage.budget, (unsigned long long)usage.evicted, (double)c->queue_ns * 1e-6,
-             (double)c->first_token_ns * 1e-6, seconds > 0 ? (double)usage.completion_tokens / seconds : 0.0,
-             outcome_name(c->outcome));
-}
-
 static void close_completion(roco_completion *c)
 {
     roco_app *app = c->task.app;
     ROCO_CHECK(!c->exchange && c->n_running == 0);
-    if (c->n_slots && c->slots[0].job)
-        log_line(c);
     *(c->previous ? &c->previous->next : &app->completions) = c->next;
     if (c->next)
         c->next->previous = c->previous;
@@ -84,7 +63,6 @@ static void settle(roco_completion *c, roco_outcome outcome)
     if (c->settled)
         return;
     c->settled = true;
-    c->outcome = outcome;
     c->task.app->n_outcomes[outcome]++;
 }
 
@@ -223,11 +201,6 @@ static void take(roco_completion *c, roco_completion_slot *slot, const roco_even
         complete(c);
 }
 
-static uint64_t longest(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 void roco_completions_take(roco_app *app, const roco_event *event)
 {
     roco_completion_slot *slot = event->user;
@@ -237,9 +210,6 @@ void roco_completions_take(roco_app *app, const roco_event *event)
     if (event->kind == ROCO_EVENT_FINISHED) {
         slot->ended = true;
         c->n_running--;
-        c->queue_ns = longest(c->queue_ns, event->queue_ns);
-        c->first_token_ns = longest(c->first_token_ns, event->first_token_ns);
-        c->total_ns = longest(c->total_ns, event->total_ns);
         app->device_failed = app->device_failed || event->status == ROCO_DEVICE;
     }
     slot->started = slot->started || event->kind != ROCO_EVENT_FINISHED;
