@@ -11,9 +11,9 @@
  * Parameters: sink, recent. Deviations from the authors' code: sinks are protected in decode as well; the scope is the
  * prefill's (a tenth of the budget outside) in both phases; n counts every query since the token's own.
  *
- * Ranks are taken on the variance: the root keeps the order and costs time. In double, because S2 / n and mean^2 nearly
- * cancel where attention is steady. What is not a number ranks first (variance and mean 0 or less), so a broken token
- * leaves the cache.
+ * Numerics: where attention is steady S2 / n and mean^2 nearly cancel. So the variance is taken as (S2 n - S^2) / n^2
+ * in double, where both products of floats are exact, and clamped at 0. Ranks are by variance: the root keeps the
+ * order. What is not a number counts as the lowest variance and mean, so a broken token is the first to go.
  */
 #include "engine/policies.h"
 #include "engine/policy_select.h"
@@ -28,50 +28,77 @@ static uint32_t scope(const roco_policy_view *view, uint32_t surplus)
     return k > (int64_t)surplus ? (uint32_t)k : surplus;
 }
 
-/* variance, mean [n]: finite or -infinity where unprotected, +infinity where protected. No branches: this loop is most
- * of the cost of a decode step's selection. */
+static inline double queries(const roco_policy_view *view, uint32_t j)
+{
+    return (double)(view->now - view->position[j] + 1);
+}
+
+/* S */
+static inline double sum(const roco_policy_view *view, uint32_t j)
+{
+    double s = (double)view->sum[j];
+    return s == s ? s : -INFINITY;
+}
+
+/* n^2 variance */
+static inline double spread(const roco_policy_view *view, uint32_t j)
+{
+    double s = sum(view, j), d = (double)view->sum_sq[j] * queries(view, j) - s * s;
+    return d > 0 ? d : 0;
+}
+
+/* The lowest mean of all unprotected tokens. S_i n_j < S_j n_i compares means without a division, exactly. */
+static uint32_t lowest_mean(const roco_policy_view *view)
+{
+    uint32_t best = ROCO_NO_SLOT;
+    double best_sum = INFINITY, best_n = 1;
+    for (uint32_t j = 0; j < view->n; j++) {
+        double s = sum(view, j), n = queries(view, j), a = s * best_n, b = best_sum * n;
+        if (a > b || roco_policy_protects(view, j))
+            continue;
+        if (a < b || best == ROCO_NO_SLOT || view->position[j] < view->position[best])
+            best = j, best_sum = s, best_n = n;
+    }
+    return best;
+}
+
+/* The one victim of a decode step, most often without any selection: the token of lowest mean, provided that it is a
+ * candidate. It surely is when at most k unprotected tokens, itself included, have a variance no higher. Else
+ * ROCO_NO_SLOT: not known. */
+static uint32_t find_one(const roco_policy_view *view, uint32_t k)
+{
+    uint32_t victim = lowest_mean(view), n_no_higher = 0;
+    double v = spread(view, victim), n = queries(view, victim), n2 = n * n;
+    for (uint32_t j = 0; j < view->n; j++) {
+        double m = queries(view, j);
+        n_no_higher += spread(view, j) * n2 <= v * (m * m);
+    }
+    return n_no_higher <= k ? victim : ROCO_NO_SLOT;
+}
+
+/* variance, mean [n]: finite or -infinity where unprotected, +infinity where protected. */
 static void measure(const roco_policy_view *view, double *variance, double *mean)
 {
     for (uint32_t j = 0; j < view->n; j++) {
-        double n = (double)(view->now - view->position[j] + 1);
-        double m = (double)view->sum[j] / n;
-        double v = (double)view->sum_sq[j] / n - m * m;
-        v = v > 0 ? v : 0; /* rounding makes it negative where attention is constant; NaN fails the test too */
+        double n = queries(view, j), v = spread(view, j) / (n * n), m = sum(view, j) / n;
         variance[j] = v < DBL_MAX ? v : DBL_MAX;
-        m = m > -INFINITY ? m : -INFINITY;
         mean[j] = m < DBL_MAX ? m : DBL_MAX;
-    }
-    for (uint32_t j = 0; j < view->n; j++)
         if (roco_policy_protects(view, j))
             variance[j] = mean[j] = INFINITY;
-}
-
-/* The one victim of a decode step without any selection: the token of lowest mean, provided that it is a candidate. It
- * surely is when at most k tokens, itself included, have a variance no higher. Else ROCO_NO_SLOT: not known. */
-static uint32_t find_one(const roco_policy_view *view, const double *variance, const double *mean, uint32_t k)
-{
-    uint32_t victim = 0, n_no_higher = 0;
-    for (uint32_t j = 1; j < view->n; j++)
-        if (roco_ranks_before(mean, view->position, j, victim))
-            victim = j;
-    double v = variance[victim];
-    for (uint32_t j = 0; j < view->n; j++)
-        n_no_higher += variance[j] <= v;
-    return n_no_higher <= k ? victim : ROCO_NO_SLOT;
+        view->order[j] = j;
+    }
 }
 
 static void select_roco(const roco_policy_view *view, uint32_t surplus, uint32_t *victims)
 {
     double *variance = view->scratch, *mean = view->scratch + view->n;
     uint32_t k = scope(view, surplus);
-    measure(view, variance, mean);
     if (surplus == 1) {
-        *victims = find_one(view, variance, mean, k);
+        *victims = find_one(view, k);
         if (*victims != ROCO_NO_SLOT)
             return;
     }
-    for (uint32_t j = 0; j < view->n; j++)
-        view->order[j] = j;
+    measure(view, variance, mean);
     /* Protected tokens may fill up the candidates; by their mean they come last, and surplus others precede them. */
     roco_select_lowest(variance, view->position, view->order, view->n, k);
     roco_select_lowest(mean, view->position, view->order, k, surplus);
