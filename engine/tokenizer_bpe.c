@@ -139,18 +139,29 @@ static int32_t split_bytes(const roco_vocab *vocab, roco_text word, symbol *symb
     return n;
 }
 
+static size_t count_encodable(const roco_vocab *vocab, roco_text word)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < word.size; i++) {
+        n += vocab->byte_ids[(unsigned char)word.data[i]] >= 0;
+    }
+    return n;
+}
+
 roco_status roco_bpe_encode(const roco_bpe *bpe, const roco_vocab *vocab, roco_text word, roco_bpe_scratch *scratch,
                             roco_id_sink *sink)
 {
-    roco_status status = reserve(scratch, word.size);
+    /* No id covers more than the longest piece, so a word far too long is refused before it costs memory. */
+    size_t count = count_encodable(vocab, word);
+    if (count / vocab->longest > sink->limit - sink->out->size) {
+        return ROCO_TOO_LARGE;
+    }
+    roco_status status = reserve(scratch, count);
     if (status) {
         return status;
     }
     symbol *symbols = scratch->symbols;
     int32_t n = split_bytes(vocab, word, symbols);
-    if ((size_t)n / vocab->longest > sink->limit - sink->out->size) {
-        return ROCO_TOO_LARGE;
-    }
     size_t n_pairs = 0;
     for (int32_t at = 0; at < n; at++) {
         n_pairs = add_pair(bpe, symbols, at, scratch->heap, n_pairs);
