@@ -28,13 +28,11 @@ struct roco_api_keys {
 static bool make_record(const char *key, size_t size, key_record *out)
 {
     memset(out, 0, sizeof *out);
-    if (size == 0 || size > ROCO_API_KEY_MAX) {
+    if (size == 0 || size > ROCO_API_KEY_MAX)
         return false;
-    }
     for (size_t i = 0; i < size; i++) {
-        if (key[i] <= ' ' || key[i] > '~') {
+        if (key[i] <= ' ' || key[i] > '~')
             return false;
-        }
         out->bytes[i] = (unsigned char)key[i];
     }
     out->bytes[ROCO_API_KEY_MAX] = (unsigned char)size;
@@ -45,18 +43,16 @@ static bool records_equal(const key_record *a, const key_record *b)
 {
     /* volatile: the compiler may not leave the loop early. */
     volatile unsigned char difference = 0;
-    for (size_t i = 0; i < sizeof a->bytes; i++) {
+    for (size_t i = 0; i < sizeof a->bytes; i++)
         difference |= (unsigned char)(a->bytes[i] ^ b->bytes[i]);
-    }
     return difference == 0;
 }
 
 static roco_status add_key(roco_api_keys *keys, const char *key, size_t size, roco_error *error)
 {
     key_record *grown = realloc(keys->records, (keys->n + 1) * sizeof *grown);
-    if (grown == NULL) {
+    if (!grown)
         return roco_fail(error, ROCO_NO_MEMORY, "api-key-file", "no memory for the API keys");
-    }
     keys->records = grown;
     if (!make_record(key, size, &grown[keys->n])) {
         return roco_fail(error, ROCO_INVALID, "api-key-file",
@@ -69,9 +65,8 @@ static roco_status add_key(roco_api_keys *keys, const char *key, size_t size, ro
 
 static void trim(const char **text, size_t *size)
 {
-    while (*size > 0 && strchr(" \t\r\n", (*text)[*size - 1]) != NULL) {
+    while (*size > 0 && strchr(" \t\r\n", (*text)[*size - 1]) != NULL)
         (*size)--;
-    }
     while (*size > 0 && strchr(" \t", **text) != NULL) {
         (*text)++;
         (*size)--;
@@ -88,17 +83,15 @@ static roco_status read_lines(FILE *file, roco_api_keys *keys, roco_error *error
         const char *key = line;
         size_t size = (size_t)length;
         trim(&key, &size);
-        if (size > 0 && *key != '#') {
+        if (size > 0 && *key != '#')
             status = add_key(keys, key, size, error);
-        }
     }
-    if (line != NULL) {
+    if (line) {
         explicit_bzero(line, capacity);
         free(line);
     }
-    if (status == ROCO_OK && ferror(file)) {
+    if (status == ROCO_OK && ferror(file))
         status = roco_fail(error, ROCO_IO, "api-key-file", "cannot read the API key file: %s", strerror(errno));
-    }
     return status;
 }
 
@@ -106,20 +99,17 @@ roco_status roco_api_keys_read(const char *path, roco_api_keys **out, roco_error
 {
     *out = NULL;
     FILE *file = fopen(path, "re");
-    if (file == NULL) {
+    if (!file)
         return roco_fail(error, ROCO_IO, "api-key-file", "cannot open the API key file: %s", strerror(errno));
-    }
     struct stat about;
-    if (fstat(fileno(file), &about) == 0 && (about.st_mode & (S_IRGRP | S_IROTH)) != 0) {
+    if (fstat(fileno(file), &about) == 0 && (about.st_mode & (S_IRGRP | S_IROTH)) != 0)
         roco_log(ROCO_LOG_WARN, "the API key file may be read by others than its owner: chmod 600 it");
-    }
     roco_api_keys *keys = calloc(1, sizeof *keys);
-    roco_status status = keys != NULL ? read_lines(file, keys, error)
-                                      : roco_fail(error, ROCO_NO_MEMORY, "api-key-file", "no memory for the API keys");
+    roco_status status = keys ? read_lines(file, keys, error)
+                              : roco_fail(error, ROCO_NO_MEMORY, "api-key-file", "no memory for the API keys");
     fclose(file);
-    if (status == ROCO_OK && keys->n == 0) {
+    if (status == ROCO_OK && keys->n == 0)
         status = roco_fail(error, ROCO_INVALID, "api-key-file", "the API key file holds no key (one key a line)");
-    }
     if (status != ROCO_OK) {
         roco_api_keys_free(keys);
         return status;
@@ -130,12 +120,10 @@ roco_status roco_api_keys_read(const char *path, roco_api_keys **out, roco_error
 
 void roco_api_keys_free(roco_api_keys *keys)
 {
-    if (keys == NULL) {
+    if (!keys)
         return;
-    }
-    if (keys->records != NULL) {
+    if (keys->records)
         explicit_bzero(keys->records, keys->n * sizeof *keys->records);
-    }
     free(keys->records);
     free(keys);
 }
@@ -148,18 +136,16 @@ size_t roco_api_keys_count(const roco_api_keys *keys)
 bool roco_api_keys_accept(const roco_api_keys *keys, const char *header)
 {
     static const char scheme[] = "Bearer ";
-    if (header == NULL || strncasecmp(header, scheme, sizeof scheme - 1) != 0) {
+    if (!header || strncasecmp(header, scheme, sizeof scheme - 1) != 0)
         return false;
-    }
     const char *key = header + sizeof scheme - 1;
     size_t size = strlen(key);
     trim(&key, &size);
     key_record presented;
     bool well_formed = make_record(key, size, &presented);
     bool known = false;
-    for (size_t i = 0; i < keys->n; i++) {
+    for (size_t i = 0; i < keys->n; i++)
         known |= records_equal(&presented, &keys->records[i]);
-    }
     explicit_bzero(&presented, sizeof presented);
     return well_formed && known;
 }

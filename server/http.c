@@ -28,45 +28,40 @@ static void sweep(uv_timer_t *timer)
     roco_http *http = timer->data;
     uint64_t now = uv_now(http->loop);
     bool waiting = false;
-    for (roco_http_client *client = http->clients; client != NULL; client = client->next) {
+    for (roco_http_client *client = http->clients; client; client = client->next) {
         if (client->deadline_ms != 0 && now >= client->deadline_ms) {
             client->deadline_ms = 0;
             int descriptor = MHD_get_connection_info(client->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-            if (client->begun) {
+            if (client->begun)
                 roco_http_send_raw_error(descriptor, 408, "request_timeout", "the request took too long to arrive");
-            }
             /* The daemon sees the end of input and closes; it offers no call for that. */
             shutdown(descriptor, SHUT_RDWR);
         }
         waiting |= client->deadline_ms != 0;
     }
-    if (!waiting) {
+    if (!waiting)
         uv_timer_stop(timer);
-    }
 }
 
 void roco_http_await(roco_http_client *client, uint64_t milliseconds)
 {
     roco_http *http = client->http;
     client->deadline_ms = milliseconds != 0 ? uv_now(http->loop) + milliseconds : 0;
-    if (client->deadline_ms != 0 && !http->closing && !uv_is_active((uv_handle_t *)&http->sweep)) {
+    if (client->deadline_ms != 0 && !http->closing && !uv_is_active((uv_handle_t *)&http->sweep))
         uv_timer_start(&http->sweep, sweep, SWEEP_MS, SWEEP_MS);
-    }
 }
 
 static void open_client(roco_http *http, struct MHD_Connection *connection, void **slot)
 {
     roco_http_client *client = calloc(1, sizeof *client);
     *slot = client;
-    if (client == NULL) {
+    if (!client)
         return; /* its requests are cut */
-    }
     client->http = http;
     client->connection = connection;
     client->next = http->clients;
-    if (client->next != NULL) {
+    if (client->next)
         client->next->previous = client;
-    }
     http->clients = client;
     client->surplus = ++http->n_clients > http->max_connections;
     roco_http_await(client, http->receive_timeout_ms);
@@ -74,13 +69,11 @@ static void open_client(roco_http *http, struct MHD_Connection *connection, void
 
 static void close_client(roco_http *http, roco_http_client *client)
 {
-    if (client == NULL) {
+    if (!client)
         return;
-    }
-    *(client->previous != NULL ? &client->previous->next : &http->clients) = client->next;
-    if (client->next != NULL) {
+    *(client->previous ? &client->previous->next : &http->clients) = client->next;
+    if (client->next)
         client->next->previous = client->previous;
-    }
     http->n_clients--;
     free(client);
 }
@@ -139,31 +132,26 @@ static void schedule_next_run(roco_http *http)
 {
     MHD_UNSIGNED_LONG_LONG timeout = 0;
     bool timed = http->due || MHD_get_timeout(http->daemon, &timeout) == MHD_YES;
-    if (http->due) {
+    if (http->due)
         timeout = 0;
-    }
-    if (timed && timeout == 0) {
+    if (timed && timeout == 0)
         uv_idle_start(&http->idle, on_idle);
-    } else {
+    else
         uv_idle_stop(&http->idle);
-    }
-    if (timed && timeout > 0) {
+    if (timed && timeout > 0)
         uv_timer_start(&http->timer, on_timer, timeout, 0);
-    } else {
+    else
         uv_timer_stop(&http->timer);
-    }
 }
 
 static void pump(roco_http *http)
 {
-    if (!http->due || http->closing) {
+    if (!http->due || http->closing)
         return;
-    }
-    for (int i = 0; i < RUNS_AT_ONCE && http->due; i++) {
+    for (int i = 0; i < RUNS_AT_ONCE && http->due; i++)
         run_once(http);
-    }
     schedule_next_run(http);
-    if (http->drained != NULL && http->n_active == 0) {
+    if (http->drained && http->n_active == 0) {
         void (*drained)(void *) = http->drained;
         http->drained = NULL;
         drained(http->drained_context); /* may close http: last */
@@ -213,9 +201,8 @@ roco_status roco_http_open(uv_loop_t *loop, const roco_http_config *config, roco
 {
     *out = NULL;
     roco_http *http = calloc(1, sizeof *http);
-    if (http == NULL) {
+    if (!http)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for the HTTP server");
-    }
     http->loop = loop;
     http->keys = config->keys;
     http->routes = config->routes;
@@ -224,16 +211,15 @@ roco_status roco_http_open(uv_loop_t *loop, const roco_http_config *config, roco
     http->max_connections = config->max_connections;
     http->idle_timeout_ms = (uint64_t)config->idle_timeout_s * 1000;
     http->receive_timeout_ms = (uint64_t)config->receive_timeout_s * 1000;
-    if (getrandom(&http->id_state, sizeof http->id_state, GRND_NONBLOCK) < 0) {
+    if (getrandom(&http->id_state, sizeof http->id_state, GRND_NONBLOCK) < 0)
         http->id_state = uv_hrtime(); /* ids need to differ, not to be secret */
-    }
     int listener = roco_http_listen(config->host, config->port, &http->port, error);
     if (listener < 0) {
         free(http);
         return ROCO_IO;
     }
     http->daemon = start_daemon(http, config, listener);
-    if (http->daemon == NULL) {
+    if (!http->daemon) {
         close(listener);
         free(http);
         return roco_fail(error, ROCO_IO, NULL, "the HTTP daemon cannot start");
@@ -272,9 +258,8 @@ void roco_http_drain(roco_http *http, void (*done)(void *context), void *context
 static void on_handle_closed(uv_handle_t *handle)
 {
     roco_http *http = handle->data;
-    if (--http->n_handles == 0) {
+    if (--http->n_handles == 0)
         free(http);
-    }
 }
 
 static void close_handles(roco_http *http)
@@ -282,9 +267,8 @@ static void close_handles(roco_http *http)
     uv_handle_t *handles[] = {(uv_handle_t *)&http->epoll, (uv_handle_t *)&http->timer,   (uv_handle_t *)&http->sweep,
                               (uv_handle_t *)&http->idle,  (uv_handle_t *)&http->prepare, (uv_handle_t *)&http->check};
     http->n_handles = sizeof handles / sizeof *handles;
-    for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
+    for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
         uv_close(handles[i], on_handle_closed);
-    }
 }
 
 /* The order matters: a daemon must not be stopped while a connection is suspended, its epoll descriptor must leave the
@@ -293,19 +277,16 @@ void roco_http_close(roco_http *http)
 {
     http->closing = true;
     MHD_socket listener = MHD_quiesce_daemon(http->daemon);
-    if (listener != MHD_INVALID_SOCKET) {
+    if (listener != MHD_INVALID_SOCKET)
         close(listener);
-    }
-    for (roco_exchange *exchange = http->exchanges, *next; exchange != NULL; exchange = next) {
+    for (roco_exchange *exchange = http->exchanges, *next; exchange; exchange = next) {
         next = exchange->next;
-        if (exchange->producing) { /* the others have answered: their last bytes may still leave */
+        if (exchange->producing) /* the others have answered: their last bytes may still leave */
             roco_exchange_lose(exchange);
-        }
     }
-    for (int i = 0; i < FLUSH_AT_CLOSE; i++) {
+    for (int i = 0; i < FLUSH_AT_CLOSE; i++)
         run_once(http);
-    }
     close_handles(http);
     MHD_stop_daemon(http->daemon);
-    ROCO_CHECK(http->exchanges == NULL && http->clients == NULL);
+    ROCO_CHECK(!http->exchanges && !http->clients);
 }

@@ -31,7 +31,7 @@ static bool is_token(const char *name)
 static enum MHD_Result scan_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     head *h = cls;
-    value = value != NULL ? value : "";
+    value = value ? value : "";
     if (!is_token(name)) {
         h->bad_name = true;
     } else if (strcasecmp(name, "Host") == 0) {
@@ -55,30 +55,24 @@ static const char *malformed(const head *h, const roco_http_client *client, cons
     bool http11 = strcmp(version, "HTTP/1.1") == 0;
     /* The version follows the target in the daemon's buffer; bytes between them were cut off by a NUL. */
     uintptr_t gap = (uintptr_t)version - client->target_end;
-    if (gap > 0 && gap < ADDRESS_RANGE) {
+    if (gap > 0 && gap < ADDRESS_RANGE)
         return "the request target holds a NUL byte";
-    }
-    if (h->bad_name) {
+    if (h->bad_name)
         return "a header name holds a character that is not allowed";
-    }
-    if (h->n_lengths > 1 || (h->n_lengths > 0 && h->n_encodings > 0)) {
+    if (h->n_lengths > 1 || (h->n_lengths > 0 && h->n_encodings > 0))
         return "the length of the body is given more than once";
-    }
-    if (h->n_encodings > 1 || (h->n_encodings == 1 && (!h->chunked || !http11))) {
+    if (h->n_encodings > 1 || (h->n_encodings == 1 && (!h->chunked || !http11)))
         return "the only transfer encoding known is chunked, and only in HTTP/1.1";
-    }
-    if (h->n_hosts > 1 || (http11 && h->n_hosts == 0)) {
+    if (h->n_hosts > 1 || (http11 && h->n_hosts == 0))
         return "exactly one Host header is needed";
-    }
     return NULL;
 }
 
 static bool is_json(const char *content_type)
 {
     static const char json[] = "application/json";
-    if (content_type == NULL || strncasecmp(content_type, json, sizeof json - 1) != 0) {
+    if (!content_type || strncasecmp(content_type, json, sizeof json - 1) != 0)
         return false;
-    }
     const char *rest = content_type + sizeof json - 1;
     rest += strspn(rest, " \t");
     return *rest == '\0' || *rest == ';';
@@ -89,43 +83,35 @@ static const roco_route *find_method(const roco_http *http, const roco_route *pa
     roco_method wanted = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 ? ROCO_GET
                          : strcmp(method, "POST") == 0                             ? ROCO_POST
                                                                                    : 0;
-    for (const roco_route *route = path; route->path != NULL; route++) {
-        if (route->method == wanted && strcmp(route->path, path->path) == 0) {
+    for (const roco_route *route = path; route->path; route++)
+        if (route->method == wanted && strcmp(route->path, path->path) == 0)
             return route;
-        }
-    }
     return NULL;
 }
 
 static bool over_connection_limit(const roco_exchange *exchange, const roco_route *route)
 {
     const roco_http *http = exchange->http;
-    return exchange->client->surplus && http->n_clients > http->max_connections && !(route != NULL && route->open);
+    return exchange->client->surplus && http->n_clients > http->max_connections && !(route && route->open);
 }
 
 /* Route, limits, key, type; status 0 when the handler may have it. */
 static roco_refusal judge(const roco_exchange *exchange, const roco_route *route, const head *h)
 {
     const roco_http *http = exchange->http;
-    if (over_connection_limit(exchange, route)) {
+    if (over_connection_limit(exchange, route))
         return (roco_refusal){503, "too_many_connections", "the server has as many connections as it may"};
-    }
-    if (exchange->client->path == NULL) {
+    if (!exchange->client->path)
         return (roco_refusal){404, "unknown_url", "there is nothing at this path"};
-    }
-    if (route == NULL) {
+    if (!route)
         return (roco_refusal){405, "method_not_allowed", "this path does not take this method; see Allow"};
-    }
-    if (http->keys != NULL && !route->open &&
-        !roco_api_keys_accept(http->keys, roco_exchange_header(exchange, "Authorization"))) {
+    if (http->keys && !route->open &&
+        !roco_api_keys_accept(http->keys, roco_exchange_header(exchange, "Authorization")))
         return (roco_refusal){401, "invalid_api_key", "a valid API key is needed: Authorization: Bearer KEY"};
-    }
-    if (http->closing || (http->draining && route->method == ROCO_POST)) {
+    if (http->closing || (http->draining && route->method == ROCO_POST))
         return (roco_refusal){503, "shutting_down", "the server is shutting down"};
-    }
-    if (h->n_lengths == 1 && h->length > http->max_body) {
+    if (h->n_lengths == 1 && h->length > http->max_body)
         return (roco_refusal){413, "body_too_large", "the request body is over the server's limit"};
-    }
     if (route->json && !is_json(roco_exchange_header(exchange, "Content-Type"))) {
         return (roco_refusal){415, "unsupported_media_type",
                               "the body must be JSON: send the header Content-Type: application/json"};
@@ -138,7 +124,7 @@ bool roco_http_check(roco_exchange *exchange, const char *method, const char *ve
     head h = {0};
     MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, scan_header, &h);
     const char *fault = malformed(&h, exchange->client, version);
-    if (fault != NULL) {
+    if (fault) {
         exchange->refusal = (roco_refusal){400, "malformed_request", fault};
         return true;
     }
@@ -148,7 +134,7 @@ bool roco_http_check(roco_exchange *exchange, const char *method, const char *ve
     }
     exchange->head = strcmp(method, "HEAD") == 0;
     const roco_route *path = exchange->client->path;
-    exchange->route = path != NULL ? find_method(exchange->http, path, method) : NULL;
+    exchange->route = path ? find_method(exchange->http, path, method) : NULL;
     exchange->refusal = judge(exchange, exchange->route, &h);
     /* A refusal before the body closes the connection. It is worth that when a client waits to be told whether to send,
      * or would send more than the server reads; a short body is read and dropped instead. */

@@ -10,9 +10,8 @@
 
 const char *roco_http_error_type(unsigned status)
 {
-    if (status >= 500) {
+    if (status >= 500)
         return "server_error";
-    }
     switch (status) {
     case 401: return "authentication_error";
     case 429: return "rate_limit_error";
@@ -22,19 +21,17 @@ const char *roco_http_error_type(unsigned status)
 
 static roco_status append_string(roco_buffer *out, const char *text)
 {
-    if (text == NULL) {
+    if (!text)
         return roco_buffer_append_text(out, "null");
-    }
     roco_status status = roco_buffer_append_text(out, "\"");
     for (; *text != '\0' && status == ROCO_OK; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
+        if (c == '"' || c == '\\')
             status = roco_buffer_append(out, (const char[]){'\\', (char)c}, 2);
-        } else if (c < 0x20) {
+        else if (c < 0x20)
             status = roco_buffer_append_format(out, "\\u%04x", c);
-        } else {
+        else
             status = roco_buffer_append(out, c < 0x7f ? text : "?", 1);
-        }
     }
     return status == ROCO_OK ? roco_buffer_append_text(out, "\"") : status;
 }
@@ -44,18 +41,16 @@ roco_status roco_http_error_body(roco_buffer *out, const char *type, const char 
 {
     const struct {
         const char *name, *value;
-    } fields[] = {{"{\"error\":{\"message\":", message != NULL ? message : ""},
+    } fields[] = {{"{\"error\":{\"message\":", message ? message : ""},
                   {",\"type\":", type},
                   {",\"param\":", param},
                   {",\"code\":", code}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         roco_status status = roco_buffer_append_text(out, fields[i].name);
-        if (status == ROCO_OK) {
+        if (status == ROCO_OK)
             status = append_string(out, fields[i].value);
-        }
-        if (status != ROCO_OK) {
+        if (status != ROCO_OK)
             return status;
-        }
     }
     return roco_buffer_append_text(out, "}}");
 }
@@ -67,7 +62,7 @@ void roco_exchange_error(roco_exchange *exchange, unsigned status, const char *t
     const char *challenge[] = {"WWW-Authenticate: Bearer", NULL};
     const char *const *headers = status == 429 || status == 503 ? retry : status == 401 ? challenge : NULL;
     roco_buffer body = {0};
-    roco_http_error_body(&body, type != NULL ? type : roco_http_error_type(status), param, code, message);
+    roco_http_error_body(&body, type ? type : roco_http_error_type(status), param, code, message);
     roco_exchange_reply(exchange, status, "application/json", body.data, body.size, headers);
     roco_buffer_free(&body);
 }

@@ -19,7 +19,7 @@ static bool valid_id(const char *id)
 static void choose_id(roco_exchange *exchange)
 {
     const char *given = roco_exchange_header(exchange, "X-Request-Id");
-    if (given != NULL && valid_id(given)) {
+    if (given && valid_id(given)) {
         strcpy(exchange->id, given);
         return;
     }
@@ -34,17 +34,15 @@ static void choose_id(roco_exchange *exchange)
 roco_exchange *roco_exchange_open(roco_http *http, roco_http_client *client)
 {
     roco_exchange *exchange = calloc(1, sizeof *exchange);
-    if (exchange == NULL) {
+    if (!exchange)
         return NULL;
-    }
     exchange->http = http;
     exchange->client = client;
     exchange->connection = client->connection;
     exchange->n_holders = 1; /* the connection */
     exchange->next = http->exchanges;
-    if (exchange->next != NULL) {
+    if (exchange->next)
         exchange->next->previous = exchange;
-    }
     http->exchanges = exchange;
     choose_id(exchange);
     return exchange;
@@ -52,9 +50,8 @@ roco_exchange *roco_exchange_open(roco_http *http, roco_http_client *client)
 
 void roco_exchange_release(roco_exchange *exchange)
 {
-    if (--exchange->n_holders > 0) {
+    if (--exchange->n_holders > 0)
         return;
-    }
     roco_buffer_free(&exchange->body);
     roco_buffer_free(&exchange->out);
     free(exchange);
@@ -79,12 +76,11 @@ static void on_peer_close(uv_poll_t *watch, int status, int events)
  * epoll set; the watch must be closed before the socket is, thus in the completed callback. */
 static void watch_peer(roco_exchange *exchange)
 {
-    if (exchange->watch != NULL) {
+    if (exchange->watch)
         return;
-    }
     int descriptor = MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     uv_poll_t *watch = malloc(sizeof *watch);
-    if (watch == NULL || uv_poll_init(exchange->http->loop, watch, descriptor) != 0) {
+    if (!watch || uv_poll_init(exchange->http->loop, watch, descriptor) != 0) {
         free(watch);
         roco_log(ROCO_LOG_WARN, "%s: a leaving client will not be noticed while the request waits", exchange->id);
         return;
@@ -115,9 +111,8 @@ void roco_exchange_resume(roco_exchange *exchange)
 
 static void tell_producer(roco_exchange *exchange)
 {
-    if (!exchange->producing || exchange->on_gone == NULL) {
+    if (!exchange->producing || !exchange->on_gone)
         return; /* without a callback the producer holds on until it has answered into the void */
-    }
     exchange->producing = false;
     exchange->on_gone(exchange->gone_context);
     roco_exchange_release(exchange);
@@ -125,11 +120,10 @@ static void tell_producer(roco_exchange *exchange)
 
 void roco_exchange_lose(roco_exchange *exchange)
 {
-    if (exchange->gone) {
+    if (exchange->gone)
         return;
-    }
     exchange->gone = true;
-    if (exchange->http->closing && exchange->producing && exchange->response == NULL) {
+    if (exchange->http->closing && exchange->producing && !exchange->response) {
         exchange->refusal = (roco_refusal){503, "shutting_down", "the server is shutting down"};
         roco_exchange_refuse(exchange);
     }
@@ -144,24 +138,22 @@ void roco_http_on_completed(void *cls, struct MHD_Connection *connection, void *
 {
     roco_http *http = cls;
     roco_exchange *exchange = *state;
-    if (exchange == NULL) {
+    if (!exchange)
         return;
-    }
     *state = NULL;
     ROCO_CHECK(!exchange->suspended);
     exchange->client->begun = false;
     roco_http_await(exchange->client, http->idle_timeout_ms + http->receive_timeout_ms);
-    if (exchange->watch != NULL) {
+    if (exchange->watch) {
         uv_poll_stop(exchange->watch);
         uv_close((uv_handle_t *)exchange->watch, free_watch);
         exchange->watch = NULL;
     }
-    *(exchange->previous != NULL ? &exchange->previous->next : &http->exchanges) = exchange->next;
-    if (exchange->next != NULL) {
+    *(exchange->previous ? &exchange->previous->next : &http->exchanges) = exchange->next;
+    if (exchange->next)
         exchange->next->previous = exchange->previous;
-    }
     exchange->connection = NULL;
-    if (exchange->response != NULL) {
+    if (exchange->response) {
         MHD_destroy_response(exchange->response); /* never queued; a stream's holds the exchange */
         exchange->response = NULL;
     }
@@ -188,14 +180,13 @@ const char *roco_exchange_path(const roco_exchange *exchange)
 
 const char *roco_exchange_header(const roco_exchange *exchange, const char *name)
 {
-    return exchange->connection != NULL ? MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name)
-                                        : NULL;
+    return exchange->connection ? MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name) : NULL;
 }
 
 const char *roco_exchange_body(const roco_exchange *exchange, size_t *size)
 {
     *size = exchange->body.size;
-    return exchange->body.data != NULL ? exchange->body.data : "";
+    return exchange->body.data ? exchange->body.data : "";
 }
 
 const char *roco_exchange_id(const roco_exchange *exchange)

@@ -15,9 +15,8 @@ enum { BACKLOG = 1024 };
 static int listen_at(const struct addrinfo *address)
 {
     int descriptor = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (descriptor < 0) {
+    if (descriptor < 0)
         return -1;
-    }
     /* Connections of the last run in TIME_WAIT must not keep the port; a second server on it is still refused. */
     setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
     if (bind(descriptor, address->ai_addr, address->ai_addrlen) != 0 || listen(descriptor, BACKLOG) != 0) {
@@ -33,9 +32,8 @@ static uint16_t bound_port(int descriptor)
 {
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
-    if (getsockname(descriptor, (struct sockaddr *)&address, &size) != 0) {
+    if (getsockname(descriptor, (struct sockaddr *)&address, &size) != 0)
         return 0;
-    }
     return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
                                                : ((struct sockaddr_in *)&address)->sin_port);
 }
@@ -53,7 +51,7 @@ int roco_http_listen(const char *host, uint16_t port, uint16_t *bound, roco_erro
         return -1;
     }
     int descriptor = -1, reason = 0;
-    for (struct addrinfo *a = addresses; a != NULL && descriptor < 0; a = a->ai_next) {
+    for (struct addrinfo *a = addresses; a && descriptor < 0; a = a->ai_next) {
         descriptor = listen_at(a);
         reason = errno;
     }

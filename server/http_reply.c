@@ -17,7 +17,7 @@ static void add_header_line(struct MHD_Response *response, const char *line)
 {
     char name[64];
     const char *colon = strchr(line, ':');
-    ROCO_CHECK(colon != NULL && (size_t)(colon - line) < sizeof name);
+    ROCO_CHECK(colon && (size_t)(colon - line) < sizeof name);
     memcpy(name, line, (size_t)(colon - line));
     name[colon - line] = '\0';
     MHD_add_response_header(response, name, colon + 1 + strspn(colon + 1, " "));
@@ -27,15 +27,12 @@ static void add_head(roco_exchange *exchange, const char *content_type, const ch
 {
     struct MHD_Response *response = exchange->response;
     MHD_add_response_header(response, "X-Request-Id", exchange->id);
-    if (content_type != NULL) {
+    if (content_type)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    }
-    for (; headers != NULL && *headers != NULL; headers++) {
+    for (; headers && *headers; headers++)
         add_header_line(response, *headers);
-    }
-    if (exchange->http->draining || exchange->http->closing) {
+    if (exchange->http->draining || exchange->http->closing)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-    }
 }
 
 /* The producer has no more to say: the handler's call of the daemon queues the response, or the next one does. */
@@ -64,20 +61,18 @@ static void set_plain(roco_exchange *exchange, unsigned status, const char *cont
     /* libmicrohttpd's signature lacks the const; with MUST_COPY it only reads. */
     exchange->response = MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
     exchange->status = status;
-    if (exchange->response != NULL) {
+    if (exchange->response)
         add_head(exchange, content_type, headers);
-    }
 }
 
 void roco_exchange_reply(roco_exchange *exchange, unsigned status, const char *content_type, const char *body,
                          size_t size, const char *const *headers)
 {
-    ROCO_CHECK(exchange->response == NULL || exchange->gone);
+    ROCO_CHECK(!exchange->response || exchange->gone);
     if (!exchange->gone) {
         set_plain(exchange, status, content_type, body, size, headers);
-        if (exchange->response == NULL) {
+        if (!exchange->response)
             cut(exchange);
-        }
     }
     end_production(exchange);
 }
@@ -94,7 +89,7 @@ void roco_exchange_refuse(roco_exchange *exchange)
         headers[n++] = "WWW-Authenticate: Bearer";
     } else if (refusal->status == 405) {
         bool get = false, post = false;
-        for (const roco_route *route = exchange->http->routes; route->path != NULL; route++) {
+        for (const roco_route *route = exchange->http->routes; route->path; route++) {
             if (strcmp(route->path, exchange->client->path->path) == 0) {
                 get |= route->method == ROCO_GET;
                 post |= route->method == ROCO_POST;
@@ -106,9 +101,8 @@ void roco_exchange_refuse(roco_exchange *exchange)
     }
     roco_buffer body = {0};
     if (roco_http_error_body(&body, roco_http_error_type(refusal->status), NULL, refusal->code, refusal->message) ==
-        ROCO_OK) {
+        ROCO_OK)
         set_plain(exchange, refusal->status, "application/json", body.data, body.size, headers);
-    }
     roco_buffer_free(&body);
 }
 
@@ -118,12 +112,10 @@ static ssize_t read_stream(void *cls, uint64_t position, char *data, size_t room
 {
     roco_exchange *exchange = cls;
     size_t left = exchange->out.size - exchange->n_taken;
-    if (exchange->gone || (left == 0 && exchange->stream_ended && !exchange->stream_complete)) {
+    if (exchange->gone || (left == 0 && exchange->stream_ended && !exchange->stream_complete))
         return MHD_CONTENT_READER_END_WITH_ERROR;
-    }
-    if (left == 0 && exchange->stream_ended) {
+    if (left == 0 && exchange->stream_ended)
         return MHD_CONTENT_READER_END_OF_STREAM;
-    }
     if (left == 0) {
         roco_exchange_suspend(exchange);
         return 0;
@@ -146,11 +138,10 @@ static void release_reader(void *cls)
 void roco_exchange_stream_begin(roco_exchange *exchange, unsigned status, const char *content_type,
                                 const char *const *headers)
 {
-    ROCO_CHECK(exchange->response == NULL || exchange->gone);
+    ROCO_CHECK(!exchange->response || exchange->gone);
     exchange->streaming = true;
-    if (exchange->gone) {
+    if (exchange->gone)
         return;
-    }
     if (exchange->head) {
         /* libmicrohttpd would send the end of chunks it never began. To the producer the client is gone. */
         set_plain(exchange, status, content_type, NULL, 0, headers);
@@ -159,7 +150,7 @@ void roco_exchange_stream_begin(roco_exchange *exchange, unsigned status, const 
     }
     exchange->response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, exchange, release_reader);
-    if (exchange->response == NULL) {
+    if (!exchange->response) {
         cut(exchange);
         return;
     }
@@ -172,9 +163,8 @@ void roco_exchange_stream_begin(roco_exchange *exchange, unsigned status, const 
 void roco_exchange_stream_write(roco_exchange *exchange, const char *data, size_t size)
 {
     ROCO_CHECK(exchange->streaming && !exchange->stream_ended);
-    if (exchange->gone || size == 0) {
+    if (exchange->gone || size == 0)
         return;
-    }
     /* A reader that lags leaves a taken prefix; it is dropped once it is the larger part, so that bytes move once. */
     if (exchange->n_taken > exchange->out.size / 2) {
         roco_buffer_consume(&exchange->out, exchange->n_taken);

@@ -10,11 +10,9 @@ enum { OVERRUN = 256 * 1024 };
 static const roco_route *find_path(const roco_route *routes, const char *target)
 {
     size_t size = strcspn(target, "?");
-    for (const roco_route *route = routes; route->path != NULL; route++) {
-        if (strlen(route->path) == size && memcmp(route->path, target, size) == 0) {
+    for (const roco_route *route = routes; route->path; route++)
+        if (strlen(route->path) == size && memcmp(route->path, target, size) == 0)
             return route;
-        }
-    }
     return NULL;
 }
 
@@ -23,9 +21,9 @@ void *roco_http_on_target(void *cls, const char *target, struct MHD_Connection *
 {
     roco_http *http = cls;
     roco_http_client *client = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-    if (client != NULL) {
-        client->path = target != NULL ? find_path(http->routes, target) : NULL;
-        client->target_end = target != NULL ? (uintptr_t)target + strlen(target) + 1 : 0;
+    if (client) {
+        client->path = target ? find_path(http->routes, target) : NULL;
+        client->target_end = target ? (uintptr_t)target + strlen(target) + 1 : 0;
         if (!client->begun) {
             client->begun = true;
             roco_http_await(client, http->receive_timeout_ms);
@@ -47,18 +45,17 @@ static enum MHD_Result refuse_now(roco_exchange *exchange)
 {
     roco_http_await(exchange->client, 0);
     roco_exchange_refuse(exchange);
-    return exchange->response != NULL ? queue_response(exchange) : MHD_NO;
+    return exchange->response ? queue_response(exchange) : MHD_NO;
 }
 
 static enum MHD_Result begin(roco_http *http, struct MHD_Connection *connection, const char *method,
                              const char *version, void **state)
 {
     roco_http_client *client = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-    roco_exchange *exchange = client != NULL ? roco_exchange_open(http, client) : NULL;
+    roco_exchange *exchange = client ? roco_exchange_open(http, client) : NULL;
     *state = exchange;
-    if (exchange == NULL) {
+    if (!exchange)
         return MHD_NO;
-    }
     return roco_http_check(exchange, method, version) ? refuse_now(exchange) : MHD_YES;
 }
 
@@ -77,9 +74,8 @@ static enum MHD_Result take_body(roco_exchange *exchange, const char *data, size
             return MHD_NO;
         }
     }
-    if (exchange->refusal.status != 0) {
+    if (exchange->refusal.status != 0)
         return MHD_YES;
-    }
     if (roco_buffer_append(&exchange->body, data, size) != ROCO_OK) {
         exchange->refusal = (roco_refusal){503, "out_of_memory", "no memory for the request body"};
         roco_buffer_free(&exchange->body);
@@ -100,9 +96,8 @@ enum MHD_Result roco_http_on_request(void *cls, struct MHD_Connection *connectio
                                      const char *version, const char *upload, size_t *upload_size, void **state)
 {
     roco_exchange *exchange = *state;
-    if (exchange == NULL) {
+    if (!exchange)
         return begin(cls, connection, method, version, state);
-    }
     if (*upload_size > 0) {
         size_t size = *upload_size;
         *upload_size = 0;
@@ -112,20 +107,16 @@ enum MHD_Result roco_http_on_request(void *cls, struct MHD_Connection *connectio
         exchange->received_all = true;
         exchange->client->begun = false;
         roco_http_await(exchange->client, 0);
-        if (exchange->refusal.status == 0 && exchange->http->closing) {
+        if (exchange->refusal.status == 0 && exchange->http->closing)
             exchange->refusal = (roco_refusal){503, "shutting_down", "the server is shutting down"};
-        }
-        if (exchange->refusal.status != 0) {
+        if (exchange->refusal.status != 0)
             return refuse_now(exchange);
-        }
         hand_over(exchange);
     }
-    if (exchange->response != NULL) {
+    if (exchange->response)
         return queue_response(exchange);
-    }
-    if (exchange->gone) {
+    if (exchange->gone)
         return MHD_NO;
-    }
     roco_exchange_suspend(exchange);
     return MHD_YES;
 }

@@ -35,10 +35,9 @@ struct support_loop {
 
 static void drop(held *h)
 {
-    *(h->previous != NULL ? &h->previous->next : &h->server->inside->first) = h->next;
-    if (h->next != NULL) {
+    *(h->previous ? &h->previous->next : &h->server->inside->first) = h->next;
+    if (h->next)
         h->next->previous = h->previous;
-    }
     atomic_fetch_sub(&h->server->n_held, 1);
     free(h);
 }
@@ -53,11 +52,10 @@ static void on_gone(void *context)
 static void hold(roco_exchange *exchange, support_server *server, int ticks)
 {
     held *h = calloc(1, sizeof *h);
-    ROCO_CHECK(h != NULL);
+    ROCO_CHECK(h);
     *h = (held){.next = server->inside->first, .server = server, .exchange = exchange, .left = ticks};
-    if (h->next != NULL) {
+    if (h->next)
         h->next->previous = h;
-    }
     server->inside->first = h;
     roco_exchange_on_gone(exchange, on_gone, h);
     atomic_fetch_add(&server->n_held, 1);
@@ -66,7 +64,7 @@ static void hold(roco_exchange *exchange, support_server *server, int ticks)
 static void on_tick(uv_timer_t *timer)
 {
     struct support_loop *inside = timer->data;
-    for (held *h = inside->first, *next; h != NULL; h = next) {
+    for (held *h = inside->first, *next; h; h = next) {
         next = h->next;
         if (h->left > 0) {
             roco_exchange_stream_write(h->exchange, "tick\n", 5);
@@ -146,7 +144,7 @@ static void get_flood(roco_exchange *exchange, void *context)
 {
     size_t size = 1 << 20;
     char *data = malloc(size);
-    ROCO_CHECK(data != NULL);
+    ROCO_CHECK(data);
     memset(data, 'f', size);
     begin_stream(exchange);
     roco_exchange_stream_write(exchange, data, size);
@@ -158,9 +156,8 @@ static void get_flood(roco_exchange *exchange, void *context)
 static void get_burst(roco_exchange *exchange, void *context)
 {
     begin_stream(exchange);
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++)
         roco_exchange_stream_write(exchange, "0123456789", 10);
-    }
     roco_exchange_stream_end(exchange, true);
 }
 
@@ -175,7 +172,7 @@ static const roco_route routes[] = {
 
 static void answer_all(support_server *server)
 {
-    for (held *h = server->inside->first, *next; h != NULL; h = next) {
+    for (held *h = server->inside->first, *next; h; h = next) {
         next = h->next;
         if (h->left == 0) {
             say(h->exchange, "waited");
@@ -223,7 +220,7 @@ support_server *support_server_open(roco_http_config config)
 {
     support_server *server = calloc(1, sizeof *server);
     struct support_loop *inside = calloc(1, sizeof *inside);
-    ROCO_CHECK(server != NULL && inside != NULL);
+    ROCO_CHECK(server && inside);
     server->inside = inside;
     config.host = "127.0.0.1";
     config.port = 0;
@@ -255,9 +252,8 @@ static void give(support_server *server, command c)
     pthread_mutex_lock(&inside->mutex);
     inside->command = c;
     uv_async_send(&inside->async);
-    while (inside->command != COMMAND_NONE) {
+    while (inside->command != COMMAND_NONE)
         pthread_cond_wait(&inside->done, &inside->mutex);
-    }
     pthread_mutex_unlock(&inside->mutex);
 }
 
@@ -282,7 +278,7 @@ void support_server_close(support_server *server)
     give(server, COMMAND_CLOSE);
     pthread_join(inside->thread, NULL);
     int busy = uv_loop_close(&inside->loop);
-    ROCO_CHECK(busy == 0 && inside->first == NULL);
+    ROCO_CHECK(busy == 0 && !inside->first);
     pthread_mutex_destroy(&inside->mutex);
     pthread_cond_destroy(&inside->done);
     free(inside);
@@ -306,9 +302,8 @@ void support_send_bytes(int descriptor, const char *data, size_t size)
 {
     while (size > 0) {
         ssize_t n = send(descriptor, data, size, MSG_NOSIGNAL);
-        if (n <= 0) {
+        if (n <= 0)
             return;
-        }
         data += n;
         size -= (size_t)n;
     }
@@ -348,10 +343,9 @@ static bool read_head(int descriptor, support_reply *reply)
 static bool read_exactly(int descriptor, support_reply *reply, size_t size)
 {
     reply->body = realloc(reply->body, reply->size + size + 1);
-    ROCO_CHECK(reply->body != NULL);
-    for (size_t n; size > 0 && (n = read_some(descriptor, &reply->body[reply->size], size)) > 0; size -= n) {
+    ROCO_CHECK(reply->body);
+    for (size_t n; size > 0 && (n = read_some(descriptor, &reply->body[reply->size], size)) > 0; size -= n)
         reply->size += n;
-    }
     reply->body[reply->size] = '\0';
     return size == 0;
 }
@@ -361,19 +355,16 @@ static bool read_chunks(int descriptor, support_reply *reply)
     for (;;) {
         char line[32];
         size_t n = 0;
-        while (n < sizeof line - 1 && read_byte(descriptor, &line[n]) && line[n] != '\n') {
+        while (n < sizeof line - 1 && read_byte(descriptor, &line[n]) && line[n] != '\n')
             n++;
-        }
         line[n] = '\0';
         size_t size = strtoul(line, NULL, 16);
         char end[2];
         if (n == 0 || !read_exactly(descriptor, reply, size) || !read_byte(descriptor, &end[0]) ||
-            !read_byte(descriptor, &end[1])) {
+            !read_byte(descriptor, &end[1]))
             return false;
-        }
-        if (size == 0) {
+        if (size == 0)
             return true;
-        }
     }
 }
 
@@ -383,13 +374,12 @@ support_reply support_read(int descriptor, bool head)
     do {
         reply.status = 0;
     } while (read_head(descriptor, &reply) && reply.status == 100);
-    if (reply.status == 0) {
+    if (reply.status == 0)
         return reply;
-    }
     const char *length = strcasestr(reply.head, "\r\nContent-Length:");
     if (head) {
         reply.complete = true;
-    } else if (length != NULL) {
+    } else if (length) {
         reply.complete = read_exactly(descriptor, &reply, strtoul(length + strlen("\r\nContent-Length:"), NULL, 10));
     } else if (strcasestr(reply.head, "\r\nTransfer-Encoding: chunked") != NULL) {
         reply.complete = read_chunks(descriptor, &reply);
@@ -412,13 +402,11 @@ bool support_closed(int descriptor)
     for (;;) {
         char dropped[4096];
         struct pollfd poller = {.fd = descriptor, .events = POLLIN};
-        if (poll(&poller, 1, 5000) != 1) {
+        if (poll(&poller, 1, 5000) != 1)
             return false;
-        }
         ssize_t n = recv(descriptor, dropped, sizeof dropped, 0);
-        if (n <= 0) {
+        if (n <= 0)
             return n == 0 || errno == ECONNRESET;
-        }
     }
 }
 
@@ -442,9 +430,8 @@ int support_status(const support_server *server, const char *request)
 bool support_until(const atomic_uint *value, unsigned wanted)
 {
     for (int i = 0; i < 5000; i++) {
-        if (atomic_load(value) == wanted) {
+        if (atomic_load(value) == wanted)
             return true;
-        }
         usleep(1000);
     }
     return false;

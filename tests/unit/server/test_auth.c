@@ -80,11 +80,9 @@ static void test_refused_values(void **state)
         "Bearer  secret-KEY",
     };
     assert_false(roco_api_keys_accept(keys, NULL));
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        if (roco_api_keys_accept(keys, refused[i])) {
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (roco_api_keys_accept(keys, refused[i]))
             fail_msg("accepted: %s", refused[i]);
-        }
-    }
     char endless[4096];
     memset(endless, 'a', sizeof endless);
     memcpy(endless, "Bearer ", 7);

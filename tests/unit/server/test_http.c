@@ -170,16 +170,14 @@ static void test_refusals_are_json(void **state)
         int d = support_connect(*state);
         support_send(d, c->request);
         support_reply r = support_read(d, false);
-        if (r.status != c->status || !is_error_json(&r) || (c->has != NULL && !has_header(&r, c->has))) {
-            fail_msg("%s: %d, not %d: %s%s", c->what, r.status, c->status, r.head, r.body != NULL ? r.body : "");
-        }
+        if (r.status != c->status || !is_error_json(&r) || (c->has && !has_header(&r, c->has)))
+            fail_msg("%s: %d, not %d: %s%s", c->what, r.status, c->status, r.head, r.body ? r.body : "");
         support_reply_free(&r);
         if (c->keeps) {
             support_send(d, "GET /plain HTTP/1.1\r\n" HOST "\r\n");
             r = support_read(d, false);
-            if (r.status != 200) {
+            if (r.status != 200)
                 fail_msg("%s: the next request got %d", c->what, r.status);
-            }
             support_reply_free(&r);
         } else if (support_read(d, false).status != 0) {
             fail_msg("%s: the connection went on", c->what);
@@ -200,9 +198,8 @@ static void test_accepted(void **state)
     };
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         int status = support_status(*state, requests[i]);
-        if (status != 200) {
+        if (status != 200)
             fail_msg("%d: %s", status, requests[i]);
-        }
     }
 }
 
@@ -221,9 +218,8 @@ static void test_parser_refusals_leave_server_alive(void **state)
     };
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         int status = support_status(*state, requests[i]);
-        if (status != 0 && (status < 400 || status > 505)) {
+        if (status != 0 && (status < 400 || status > 505))
             fail_msg("%d: %s", status, requests[i]);
-        }
     }
     char *large = malloc(50000);
     memset(large, 'a', 50000);
@@ -268,12 +264,10 @@ static void send_chunked(int d, size_t total, bool end)
     memcpy(chunk, "400\r\n", 5);
     memcpy(chunk + 1029, "\r\n", 2);
     support_send(d, "POST /echo HTTP/1.1\r\n" HOST JSON "Transfer-Encoding: chunked\r\n\r\n");
-    for (size_t sent = 0; sent < total; sent += 1024) {
+    for (size_t sent = 0; sent < total; sent += 1024)
         support_send_bytes(d, chunk, sizeof chunk);
-    }
-    if (end) {
+    if (end)
         support_send(d, "0\r\n\r\n");
-    }
 }
 
 static void test_chunked_body_limit(void **state)
@@ -365,9 +359,8 @@ static void test_keys(void **state)
         assert_int_equal(r.status, 401);
         assert_true(is_error_json(&r));
         assert_true(has_header(&r, "WWW-Authenticate: Bearer"));
-        if (i == 0) {
+        if (i == 0)
             snprintf(first, sizeof first, "%s", r.body);
-        }
         assert_string_equal(r.body, first);
         support_reply_free(&r);
         close(d);

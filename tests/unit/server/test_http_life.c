@@ -81,9 +81,8 @@ static void test_many_suspended_clients_killed(void **state)
     assert_true(support_until(&server->n_held, MANY));
     support_refresh(server);
     assert_int_equal(server->n_active, MANY);
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < MANY; i++)
         (i % 3 == 0 ? support_reset : leave_by_close)(clients[i]);
-    }
     assert_true(support_until(&server->n_gone, MANY));
     assert_true(support_until(&server->n_held, 0));
     assert_int_equal(support_status(server, plain_request), 200);
@@ -129,9 +128,8 @@ static void test_idle_costs_nothing(void **state)
     usleep(200000);
     support_refresh(server);
     assert_in_range(server->n_runs - before, 0, 4);
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < MANY; i++)
         close(clients[i]);
-    }
     support_server_close(server);
 }
 
@@ -192,9 +190,8 @@ static void test_drain(void **state)
     r = support_read(waiting, false);
     assert_int_equal(r.status, 200);
     support_reply_free(&r);
-    for (int i = 0; i < 1000 && !server->drained; i++) {
+    for (int i = 0; i < 1000 && !server->drained; i++)
         usleep(1000);
-    }
     assert_true(server->drained);
     close(waiting);
     close(kept);
@@ -248,9 +245,8 @@ static void test_idle_timeout(void **state)
     /* A client that does not read: the kernel's buffers fill, then nothing moves. */
     int small = 4096;
     setsockopt(reader, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         support_send(reader, "GET /flood HTTP/1.1\r\n" HOST "\r\n");
-    }
     uint64_t start = roco_now_ns();
     assert_true(support_closed(kept));
     assert_true(roco_now_ns() - start < 3000000000u);
@@ -288,9 +284,8 @@ static void test_connection_limit(void **state)
 
     /* The daemon's own limit: the next client waits unaccepted and is served when a place is free. */
     int crowd[SURPLUS];
-    for (int i = 0; i < SURPLUS; i++) {
+    for (int i = 0; i < SURPLUS; i++)
         crowd[i] = support_connect(server);
-    }
     d = support_connect(server);
     support_send(d, "GET /health HTTP/1.1\r\n" HOST "\r\n");
     usleep(50000);
@@ -299,12 +294,10 @@ static void test_connection_limit(void **state)
     assert_int_equal(r.status, 200);
     support_reply_free(&r);
     close(d);
-    for (int i = 1; i < SURPLUS; i++) {
+    for (int i = 1; i < SURPLUS; i++)
         close(crowd[i]);
-    }
-    for (int i = 0; i < LIMIT; i++) {
+    for (int i = 0; i < LIMIT; i++)
         close(clients[i]);
-    }
     assert_true(support_until(&server->n_held, 0));
     assert_int_equal(support_status(server, plain_request), 200);
     support_server_close(server);
