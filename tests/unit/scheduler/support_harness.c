@@ -2,6 +2,7 @@
 
 #include "config/clock.h"
 #include "config/log.h"
+#include "scheduler/state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,14 @@ uint32_t harness_random(uint64_t *state, uint32_t below)
 uint64_t harness_counter(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+uint64_t harness_count(const roco_histogram *histogram)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < ROCO_HISTOGRAM_BUCKETS; i++)
+        n += harness_counter(&histogram->buckets[i]);
+    return n;
 }
 
 static bool is_end(const void *context, int32_t token)
@@ -136,6 +145,7 @@ static void see_end(harness *h, harness_job *job, const roco_event *event)
     job->last = *event;
     job->order = ++h->n_finished;
     assert_int_equal(event->n_generated, job->n_tokens);
+    assert_int_equal(event->first_token_ns > 0, job->n_tokens > 0);
     if (job->announced != ROCO_FINISH_NONE)
         assert_int_equal(event->finish, job->announced);
     else
@@ -205,6 +215,7 @@ void harness_close_stopped(harness *h)
     assert_int_equal(harness_counter(&c->finished_stop) + harness_counter(&c->finished_length) +
                          harness_counter(&c->finished_cancelled) + harness_counter(&c->finished_error),
                      h->n_finished);
+    assert_int_equal(h->scheduler->events.promised, 0);
     roco_scheduler_close(h->scheduler);
     roco_engine_close(h->engine);
     roco_event_list_free(&h->events);

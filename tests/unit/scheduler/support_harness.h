@@ -72,6 +72,8 @@ void harness_close(harness *h);
 void harness_close_stopped(harness *h);
 
 uint64_t harness_counter(const _Atomic uint64_t *counter);
+/* Values a histogram has counted. */
+uint64_t harness_count(const roco_histogram *histogram);
 /* A small generator for tests: *state any value. */
 uint32_t harness_random(uint64_t *state, uint32_t below);
 

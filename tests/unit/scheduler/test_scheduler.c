@@ -24,6 +24,12 @@ static void one_sequence_takes_as_many_steps_as_it_must(void **state)
     assert_int_equal(harness_counter(&c->tokens_generated), 20);
     assert_int_equal(harness_counter(&c->finished_length), 1);
     assert_int_equal(harness_counter(&c->pages_total), 256);
+    assert_int_equal(harness_count(&c->queue_seconds), 1);
+    assert_int_equal(harness_count(&c->first_token_seconds), 1);
+    assert_int_equal(harness_count(&c->inter_token_seconds), 19);
+    assert_true(harness_counter(&c->inter_token_seconds.sum_nano) <= job.last.total_ns); /* gaps add up to less */
+    assert_int_equal(harness_count(&c->step_rows), 21);
+    assert_int_equal(harness_counter(&c->step_rows.sum_nano), (uint64_t)(100 + 19) * 1000000000u);
     roco_scheduler_stop(h.scheduler);
     assert_int_equal(fake_engine_n_steps(h.engine), 2 + 19); /* 64 + 36 rows, the second draws */
     harness_close_stopped(&h);
@@ -137,6 +143,31 @@ static void jobs_are_served_in_order_of_arrival(void **state)
     harness_close(&h);
 }
 
+/* One leaves; the prompts behind it keep their order. */
+static void the_oldest_prompt_stays_first_when_others_leave(void **state)
+{
+    harness h;
+    harness_job jobs[4];
+    const uint32_t n_prompts[4] = {5, 400, 200, 120};
+    harness_ask asks[4];
+    harness_init(&h);
+    h.fake.record = true;
+    harness_start(&h);
+    for (uint32_t i = 0; i < 4; i++)
+        asks[i] = (harness_ask){.n_prompt = n_prompts[i], .max_tokens = 1, .seed = i};
+    assert_int_equal(harness_submit(&h, asks, jobs, 4, NULL), ROCO_OK);
+    harness_finish_all(&h);
+    roco_scheduler_stop(h.scheduler);
+    uint32_t oldest = 0;
+    for (uint64_t i = 0; i < fake_engine_n_steps(h.engine); i++) {
+        assert_true(fake_engine_step_at(h.engine, i)->items[0].cache >= oldest);
+        oldest = fake_engine_step_at(h.engine, i)->items[0].cache;
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(jobs[i].order, i + 1);
+    harness_close_stopped(&h);
+}
+
 static void expect_refusal(uint32_t max_seqs, uint32_t step_tokens, const char *field, const char *number)
 {
     fake_config fake = fake_config_default();
@@ -176,6 +207,7 @@ int main(void)
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(running_answers_go_on_beside_a_long_prompt),
         cmocka_unit_test(jobs_are_served_in_order_of_arrival),
+        cmocka_unit_test(the_oldest_prompt_stays_first_when_others_leave),
         cmocka_unit_test(a_step_too_small_is_refused_at_the_start),
         cmocka_unit_test(an_idle_scheduler_opens_and_closes),
     };
