@@ -24,8 +24,7 @@ add_compile_options(-fstack-protector-strong)
 add_link_options(-Wl,-z,relro,-z,now)
 if(NOT ROCO_SANITIZE)
   # Undefined first: some distributions' compilers define it already.
-  add_compile_options($<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE>)
-  add_compile_definitions($<$<NOT:$<CONFIG:Debug>>:_FORTIFY_SOURCE=2>)
+  add_compile_options("$<$<NOT:$<CONFIG:Debug>>:SHELL:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>")
 endif()
 
 set(ROCO_AVX2 -mavx2 -mfma -mf16c)
