@@ -7,28 +7,39 @@
 #define SLOTS        ROCO_PAGE_SLOTS
 #define F16_GREATEST 65504.0f
 
+/* Adds component d of the page's keys, k, to every row's scores. */
+static void add_component(const float *q, uint32_t n_rows, uint32_t d, const float *k, float *s, size_t s_stride)
+{
+    for (uint32_t r = 0; r < n_rows; r++)
+        for (uint32_t j = 0; j < SLOTS; j++)
+            s[r * s_stride + j] += q[d * n_rows + r] * k[j];
+}
+
+static void clear(uint32_t n_rows, float *s, size_t s_stride)
+{
+    for (uint32_t r = 0; r < n_rows; r++)
+        for (uint32_t j = 0; j < SLOTS; j++)
+            s[r * s_stride + j] = 0;
+}
+
 static void scores_f16(const float *q, uint32_t n_rows, uint32_t dim, const void *keys, float *s, size_t s_stride)
 {
     const uint16_t *k = keys;
-    for (uint32_t r = 0; r < n_rows; r++)
-        for (uint32_t j = 0; j < SLOTS; j++) {
-            float sum = 0;
-            for (uint32_t d = 0; d < dim; d++)
-                sum += q[d * n_rows + r] * roco_f16_to_f32(k[d * SLOTS + j]);
-            s[r * s_stride + j] = sum;
-        }
+    float line[SLOTS];
+    clear(n_rows, s, s_stride);
+    for (uint32_t d = 0; d < dim; d++) {
+        for (uint32_t j = 0; j < SLOTS; j++)
+            line[j] = roco_f16_to_f32(k[d * SLOTS + j]);
+        add_component(q, n_rows, d, line, s, s_stride);
+    }
 }
 
 static void scores_f32(const float *q, uint32_t n_rows, uint32_t dim, const void *keys, float *s, size_t s_stride)
 {
     const float *k = keys;
-    for (uint32_t r = 0; r < n_rows; r++)
-        for (uint32_t j = 0; j < SLOTS; j++) {
-            float sum = 0;
-            for (uint32_t d = 0; d < dim; d++)
-                sum += q[d * n_rows + r] * k[d * SLOTS + j];
-            s[r * s_stride + j] = sum;
-        }
+    clear(n_rows, s, s_stride);
+    for (uint32_t d = 0; d < dim; d++)
+        add_component(q, n_rows, d, k + d * SLOTS, s, s_stride);
 }
 
 static void softmax(float *s, uint32_t n_columns)
@@ -60,24 +71,37 @@ static void statistics(const float *p, size_t p_stride, uint32_t n_positions, ui
         }
 }
 
+/* Adds slot j's value, v, to every row's output. */
+static void add_value(const float *p, size_t p_stride, uint32_t n_rows, uint32_t j, uint32_t dim, const float *v,
+                      float *out, size_t out_stride)
+{
+    for (uint32_t r = 0; r < n_rows; r++)
+        for (uint32_t c = 0; c < dim; c++)
+            out[r * out_stride + c] += p[r * p_stride + j] * v[c];
+}
+
 static void weigh_f16(const float *p, size_t p_stride, uint32_t n_rows, uint32_t dim, const void *values,
                       uint32_t n_slots, float *out, size_t out_stride)
 {
     const uint16_t *v = values;
-    for (uint32_t r = 0; r < n_rows; r++)
-        for (uint32_t j = 0; j < n_slots; j++)
-            for (uint32_t c = 0; c < dim; c++)
-                out[r * out_stride + c] += p[r * p_stride + j] * roco_f16_to_f32(v[j * dim + c]);
+    float part[64];
+    const uint32_t most = sizeof part / sizeof *part;
+    for (uint32_t c = 0; c < dim; c += most) {
+        uint32_t n = dim - c < most ? dim - c : most;
+        for (uint32_t j = 0; j < n_slots; j++) {
+            for (uint32_t i = 0; i < n; i++)
+                part[i] = roco_f16_to_f32(v[j * dim + c + i]);
+            add_value(p, p_stride, n_rows, j, n, part, out + c, out_stride);
+        }
+    }
 }
 
 static void weigh_f32(const float *p, size_t p_stride, uint32_t n_rows, uint32_t dim, const void *values,
                       uint32_t n_slots, float *out, size_t out_stride)
 {
     const float *v = values;
-    for (uint32_t r = 0; r < n_rows; r++)
-        for (uint32_t j = 0; j < n_slots; j++)
-            for (uint32_t c = 0; c < dim; c++)
-                out[r * out_stride + c] += p[r * p_stride + j] * v[j * dim + c];
+    for (uint32_t j = 0; j < n_slots; j++)
+        add_value(p, p_stride, n_rows, j, dim, v + j * dim, out, out_stride);
 }
 
 static void to_f16(const float *in, uint16_t *out, uint32_t n)

@@ -26,9 +26,9 @@ static rig_shape shape_of(const char *isa, uint32_t n_heads, uint32_t n_kv_heads
                        .peak = 1.5};
 }
 
-/* Three sequences with budgets unequal by head: one in strides and then decoding, one joining later, one decoding from
- * its first token. */
-static void run_mixed(rig *r, rig_rule rule, uint32_t budget)
+/* Three sequences with budgets unequal by head: one in strides and then decoding, one joining later,
+ * one decoding from its first token. */
+static void run_mixed(rig *r, rig_rule rule, uint32_t budget, uint32_t n_decoded)
 {
     uint32_t budgets[3][16];
     rig_cache *c[3];
@@ -42,7 +42,7 @@ static void run_mixed(rig *r, rig_rule rule, uint32_t budget)
     for (uint32_t i = 0; i < 3; i++)
         rig_check(r, c[i]);
     rig_step(r, (rig_item[]){{c[0], 1, true}, {c[2], 1, true}, {c[1], 41, false}}, 3, 2e-5);
-    for (uint32_t n = 0; n < 40; n++) {
+    for (uint32_t n = 0; n < n_decoded; n++) {
         rig_step(r, (rig_item[]){{c[0], 1, true}, {c[1], 1, true}, {c[2], 1, true}}, 3, 2e-5);
         for (uint32_t i = 0; i < 3 && n % 8 == 0; i++)
             rig_check(r, c[i]);
@@ -65,10 +65,10 @@ static void test_against_replay(void **state)
             for (int type = ROCO_KV_F16; type <= (h == 1 ? ROCO_KV_F32 : ROCO_KV_F16); type++) {
                 rig_shape shape = shape_of(all_isas[i], heads[h][0], heads[h][1], (roco_kv_type)type);
                 rig *r = rig_open(&shape);
-                run_mixed(r, RIG_FULL, 0);
+                run_mixed(r, RIG_FULL, 0, 40);
                 for (int rule = RIG_ROCO; rule <= RIG_RECENCY; rule++)
                     for (uint32_t b = 0; b < sizeof budgets / sizeof *budgets; b++)
-                        run_mixed(r, (rig_rule)rule, budgets[b]);
+                        run_mixed(r, (rig_rule)rule, budgets[b], 40);
                 rig_close(r);
             }
     }
@@ -86,8 +86,8 @@ static void test_dimensions(void **state)
                 rig_shape shape = shape_of(all_isas[i], 7, 1, (roco_kv_type)type);
                 shape.key_dim = dims[d][0], shape.value_dim = dims[d][1];
                 rig *r = rig_open(&shape);
-                run_mixed(r, RIG_ROCO, 33);
-                run_mixed(r, RIG_FULL, 0);
+                run_mixed(r, RIG_ROCO, 33, 3);
+                run_mixed(r, RIG_FULL, 0, 3);
                 rig_close(r);
             }
     }
@@ -98,7 +98,7 @@ static void test_large_group(void **state)
 {
     rig_shape shape = shape_of("auto", 32, 1, ROCO_KV_F16);
     rig *r = rig_open(&shape);
-    run_mixed(r, RIG_ROCO, 32);
+    run_mixed(r, RIG_ROCO, 32, 10);
     rig_close(r);
 }
 
