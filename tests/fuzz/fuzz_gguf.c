@@ -1,0 +1,64 @@
+/* libFuzzer entry: any bytes as a GGUF file. What opens must answer every question about itself. */
+#include "engine/gguf.h"
+
+#include <stdio.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_array(const roco_gguf *gguf, const char *key)
+{
+    roco_gguf_kind kind;
+    uint64_t count;
+    if (roco_gguf_array(gguf, key, &kind, &count, NULL))
+        return;
+    for (uint64_t i = 0; i < count; i++) {
+        if (kind == ROCO_GGUF_STRING)
+            roco_gguf_array_string(gguf, key, i);
+        else if (kind == ROCO_GGUF_FLOAT32 || kind == ROCO_GGUF_FLOAT64)
+            roco_gguf_array_float(gguf, key, i);
+        else
+            roco_gguf_array_int(gguf, key, i);
+    }
+}
+
+static void read_scalar(const roco_gguf *gguf, const char *key)
+{
+    uint64_t whole;
+    double real;
+    bool truth;
+    roco_text text;
+    roco_error error;
+    roco_gguf_uint(gguf, key, 1, UINT32_MAX, &whole, &error);
+    roco_gguf_float(gguf, key, &real, &error);
+    roco_gguf_bool(gguf, key, &truth, &error);
+    roco_gguf_string(gguf, key, &text, &error);
+}
+
+static void read_tensor(const roco_gguf_tensor *tensor)
+{
+    const roco_type_traits *traits = roco_type_find((uint32_t)tensor->type);
+    float out[256];
+    ROCO_CHECK(traits && tensor->bytes >= traits->block_bytes);
+    /* The first and the last block: all that lies between was bounds-checked with them. */
+    traits->dequantize(tensor->data, out, traits->block_values);
+    traits->dequantize((const uint8_t *)tensor->data + tensor->bytes - traits->block_bytes, out, traits->block_values);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    roco_gguf *gguf;
+    roco_error error;
+    if (roco_gguf_open_memory(data, size, &gguf, &error))
+        return 0;
+    for (uint64_t i = 0; i < roco_gguf_n_keys(gguf); i++) {
+        char key[256], value[96];
+        roco_text name = roco_gguf_key_at(gguf, i, value, sizeof value);
+        snprintf(key, sizeof key, "%.*s", (int)(name.size < 255 ? name.size : 255), name.data);
+        read_array(gguf, key);
+        read_scalar(gguf, key);
+    }
+    for (uint64_t i = 0; i < roco_gguf_n_tensors(gguf); i++)
+        read_tensor(roco_gguf_tensor_at(gguf, i));
+    roco_gguf_close(gguf);
+    return 0;
+}
