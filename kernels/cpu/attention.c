@@ -1,17 +1,30 @@
 /* The attention operation: scratch, and which compute thread does which head.
  *
- * open and close on the engine's thread; a task is one KV head of one sequence, with all its chunks in order.
+ * open and close on the engine's thread. A task is one KV head of one sequence with all its chunks in order; when that
+ * gives fewer tasks than would keep the threads busy, prompts are cut finer, into parts of strides.
  */
 #include "kernels/cpu/attention.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define ALIGNMENT 64u
 
+/* Jobs that may be cut into parts, by thread; with more than that there is no need. */
+#define STAGES_PER_THREAD 2u
+/* A stride has about this many parts, of no fewer rows than PART_ROWS. */
+#define PARTS             4u
+#define PART_ROWS         16u
+
 typedef struct sizes {
-    size_t rows, columns, pages, stride_pages;
+    size_t rows, columns, pages, stride_pages, parts;
 } sizes;
+
+/* Whole blocks of any group size that divides 8; the stride alone decides. */
+static uint32_t part_rows_for(uint32_t stride)
+{
+    uint32_t rows = ((stride + PARTS - 1) / PARTS + 7) / 8 * 8;
+    return rows > PART_ROWS ? rows : PART_ROWS;
+}
 
 static sizes sizes_of(const roco_backend_config *config)
 {
@@ -21,6 +34,7 @@ static sizes sizes_of(const roco_backend_config *config)
     /* The cache's last page and the stride's may both be partly used. */
     s.pages = (size_t)roco_kv_pages_for(&config->layout, config->max_slots) + 2;
     s.columns = s.pages * slots;
+    s.parts = (config->stride + part_rows_for(config->stride) - 1) / part_rows_for(config->stride);
     return s;
 }
 
@@ -43,7 +57,6 @@ static void lay_out_worker(roco_attention_worker *w, const roco_backend_config *
     w->sum = carve(memory, used, s.columns * sizeof *w->sum);
     w->sum_sq = carve(memory, used, s.columns * sizeof *w->sum_sq);
     w->position = carve(memory, used, s.columns * sizeof *w->position);
-    w->stride_pages = carve(memory, used, s.stride_pages * l->page_bytes);
     w->pages = carve(memory, used, s.pages * sizeof *w->pages);
     w->half = carve(memory, used, l->key_dim * sizeof *w->half);
     w->policy_scratch = carve(memory, used, 2 * s.columns * sizeof *w->policy_scratch);
@@ -51,15 +64,30 @@ static void lay_out_worker(roco_attention_worker *w, const roco_backend_config *
     w->victims = carve(memory, used, s.columns * sizeof *w->victims);
 }
 
-/* Workers, runs and each worker's arrays, all in one block. */
+static void lay_out_stage(roco_attention_stage *stage, const roco_backend_config *config, unsigned char *memory,
+                          size_t *used)
+{
+    sizes s = sizes_of(config);
+    stage->pages = carve(memory, used, s.stride_pages * config->layout.page_bytes);
+    stage->sum = carve(memory, used, s.parts * s.columns * sizeof *stage->sum);
+    stage->sum_sq = carve(memory, used, s.parts * s.columns * sizeof *stage->sum_sq);
+}
+
+/* Workers, stages, runs and all their arrays, in one block. */
 static void lay_out(roco_attention_scratch *a, const roco_cpu *cpu, unsigned char *memory, size_t *used)
 {
     uint32_t n_workers = roco_threads_count(cpu->threads);
-    roco_attention_worker none;
+    roco_attention_worker no_worker;
+    roco_attention_stage no_stage;
+    a->n_cut_stages = STAGES_PER_THREAD * n_workers;
     a->workers = carve(memory, used, n_workers * sizeof *a->workers);
+    a->stages = carve(memory, used, (n_workers + a->n_cut_stages) * sizeof *a->stages);
+    a->cut_stages = memory == NULL ? NULL : a->stages + n_workers;
     a->runs = carve(memory, used, ((size_t)cpu->config.max_rows + 1) * sizeof *a->runs);
     for (uint32_t i = 0; i < n_workers; i++)
-        lay_out_worker(memory == NULL ? &none : &a->workers[i], &cpu->config, memory, used);
+        lay_out_worker(memory == NULL ? &no_worker : &a->workers[i], &cpu->config, memory, used);
+    for (uint32_t i = 0; i < n_workers + a->n_cut_stages; i++)
+        lay_out_stage(memory == NULL ? &no_stage : &a->stages[i], &cpu->config, memory, used);
 }
 
 static const roco_attention_kernels *kernels_for(roco_isa isa)
@@ -85,9 +113,10 @@ roco_status roco_attention_open(roco_cpu *cpu, roco_error *error)
         free(a);
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for attention's scratch of %zu bytes", bytes);
     }
-    memset(a->memory, 0, bytes);
     size_t used = 0;
     lay_out(a, cpu, a->memory, &used);
+    a->columns = sizes_of(&cpu->config).columns;
+    a->part_rows = part_rows_for(cpu->config.stride);
     a->max_rows = cpu->config.max_rows;
     a->kernels = kernels_for(cpu->isa);
     cpu->attention = a;
@@ -107,35 +136,115 @@ void roco_attention_close(roco_cpu *cpu)
 typedef struct operation {
     const roco_attention *args;
     const roco_attention_scratch *scratch;
-    uint32_t n_runs;
+    uint32_t n_runs;   /* sequences in the batch */
+    uint32_t n_cut;    /* of these, prompts at the batch's end that are cut into parts */
+    uint32_t level;    /* the chunk of each cut run that is worked on */
+    uint32_t n_parts;  /* of that chunk, the most of any run */
+    uint32_t n_levels; /* chunks of the longest cut run */
 } operation;
 
-static void do_task(void *context, uint32_t thread, uint32_t task)
+static roco_attention_job job_of(const operation *op, uint32_t thread, uint32_t run, uint32_t chunk, uint32_t kv_head)
+{
+    const roco_attention *args = op->args;
+    roco_attention_job job = {.args = args,
+                              .scratch = op->scratch,
+                              .worker = &op->scratch->workers[thread],
+                              .stage = &op->scratch->stages[thread],
+                              .chunk = &args->chunks[op->scratch->runs[run] + chunk],
+                              .kv_head = kv_head};
+    job.head = &job.chunk->sequence->heads[args->layer * args->n_kv_heads + kv_head];
+    return job;
+}
+
+static uint32_t n_chunks_of(const operation *op, uint32_t run)
+{
+    return op->scratch->runs[run + 1] - op->scratch->runs[run];
+}
+
+/* One KV head of one uncut sequence. */
+static void do_whole(const operation *op, uint32_t thread, uint32_t task)
+{
+    uint32_t n_kv_heads = op->args->n_kv_heads, run = op->n_runs - op->n_cut - 1 - task / n_kv_heads;
+    for (uint32_t i = 0; i < n_chunks_of(op, run); i++) {
+        roco_attention_job job = job_of(op, thread, run, i, task % n_kv_heads);
+        roco_attention_prepare(&job);
+        for (uint32_t part = 0; part < roco_attention_n_parts(op->scratch, job.chunk); part++)
+            roco_attention_part(&job, part);
+        roco_attention_finish(&job);
+    }
+}
+
+/* Between two levels: a cut head's chunk is finished and its next one prepared. */
+static void do_between(void *context, uint32_t thread, uint32_t task)
 {
     const operation *op = context;
+    uint32_t n_kv_heads = op->args->n_kv_heads, run = op->n_runs - op->n_cut + task / n_kv_heads;
+    for (uint32_t i = op->level > 0 ? op->level - 1 : 0; i <= op->level && i < n_chunks_of(op, run); i++) {
+        roco_attention_job job = job_of(op, thread, run, i, task % n_kv_heads);
+        job.stage = &op->scratch->cut_stages[task];
+        if (i < op->level)
+            roco_attention_finish(&job);
+        else
+            roco_attention_prepare(&job);
+    }
+}
+
+/* Parts of the cut heads' chunks first, as they take longest; beside the first ones, all uncut sequences. */
+static void do_level(void *context, uint32_t thread, uint32_t task)
+{
+    const operation *op = context;
+    uint32_t n_kv_heads = op->args->n_kv_heads, n_jobs = op->n_cut * n_kv_heads;
+    if (task >= n_jobs * op->n_parts) {
+        do_whole(op, thread, task - n_jobs * op->n_parts);
+        return;
+    }
+    uint32_t index = task / op->n_parts, part = task % op->n_parts, run = op->n_runs - op->n_cut + index / n_kv_heads;
+    if (op->level >= n_chunks_of(op, run))
+        return;
+    roco_attention_job job = job_of(op, thread, run, op->level, index % n_kv_heads);
+    job.stage = &op->scratch->cut_stages[index];
+    if (part < roco_attention_n_parts(op->scratch, job.chunk))
+        roco_attention_part(&job, part);
+}
+
+/* Finds the sequences of the batch, and cuts the prompts when few enough stand at its end. */
+static void plan(operation *op, roco_attention_scratch *a)
+{
     const roco_attention *args = op->args;
-    /* Prompts stand last in a batch and take longest: first come, they leave no thread waiting at the end. */
-    uint32_t run = op->n_runs - 1 - task / args->n_kv_heads;
-    roco_attention_job job = {.args = args,
-                              .kernels = op->scratch->kernels,
-                              .worker = &op->scratch->workers[thread],
-                              .kv_head = task % args->n_kv_heads};
-    for (uint32_t i = op->scratch->runs[run]; i < op->scratch->runs[run + 1]; i++) {
-        job.chunk = &args->chunks[i];
-        job.head = &job.chunk->sequence->heads[args->layer * args->n_kv_heads + job.kv_head];
-        roco_attention_head(&job);
+    ROCO_CHECK(args->n_chunks <= a->max_rows);
+    for (uint32_t i = 0; i < args->n_chunks; i++)
+        if (i == 0 || args->chunks[i].sequence != args->chunks[i - 1].sequence)
+            a->runs[op->n_runs++] = i;
+    a->runs[op->n_runs] = args->n_chunks;
+
+    uint32_t n_prompts = 0;
+    while (n_prompts < op->n_runs && !args->chunks[a->runs[op->n_runs - 1 - n_prompts]].decode)
+        n_prompts++;
+    if ((uint64_t)n_prompts * args->n_kv_heads > a->n_cut_stages)
+        return;
+    op->n_cut = n_prompts;
+    for (uint32_t run = op->n_runs - n_prompts; run < op->n_runs; run++) {
+        op->n_levels = n_chunks_of(op, run) > op->n_levels ? n_chunks_of(op, run) : op->n_levels;
+        for (uint32_t i = a->runs[run]; i < a->runs[run + 1]; i++) {
+            uint32_t n = roco_attention_n_parts(a, &args->chunks[i]);
+            op->n_parts = n > op->n_parts ? n : op->n_parts;
+        }
     }
 }
 
 void roco_cpu_attention(roco_backend *backend, const roco_attention *args)
 {
     roco_cpu *cpu = roco_cpu_of(backend);
-    roco_attention_scratch *a = cpu->attention;
-    operation op = {.args = args, .scratch = a};
-    ROCO_CHECK(args->n_chunks <= a->max_rows);
-    for (uint32_t i = 0; i < args->n_chunks; i++)
-        if (i == 0 || args->chunks[i].sequence != args->chunks[i - 1].sequence)
-            a->runs[op.n_runs++] = i;
-    a->runs[op.n_runs] = args->n_chunks;
-    roco_threads_run(cpu->threads, op.n_runs * args->n_kv_heads, do_task, &op);
+    operation op = {.args = args, .scratch = cpu->attention};
+    plan(&op, cpu->attention);
+    uint32_t n_jobs = op.n_cut * args->n_kv_heads, n_whole = (op.n_runs - op.n_cut) * args->n_kv_heads;
+    if (n_jobs == 0) {
+        roco_threads_run(cpu->threads, n_whole, do_level, &op);
+        return;
+    }
+    for (; op.level < op.n_levels; op.level++, n_whole = 0) {
+        roco_threads_run(cpu->threads, n_jobs, do_between, &op);
+        roco_threads_run(cpu->threads, n_jobs * op.n_parts + n_whole, do_level, &op);
+    }
+    roco_threads_run(cpu->threads, n_jobs, do_between, &op);
 }

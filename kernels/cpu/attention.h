@@ -51,49 +51,65 @@ extern const roco_attention_kernels roco_attention_avx512;
 
 /* One compute thread's scratch; `columns` below is the most a head's pages and a stride's can have. */
 typedef struct roco_attention_worker {
-    float *q;                    /* [key_dim][rows] */
-    float *scores;               /* [rows][columns + padding] */
-    float *out;                  /* [rows][value_dim, padded] */
-    float *sum, *sum_sq;         /* [columns] S and S2 by column */
-    int32_t *position;           /* [columns] */
-    unsigned char *stride_pages; /* the stride's own K and V, in page form */
-    unsigned char **pages;       /* [columns / slots] the pages a chunk attends to */
-    uint16_t *half;              /* [key_dim] a key on its way to f16 */
-    double *policy_scratch;      /* [2 columns] */
-    uint32_t *order, *victims;   /* [columns] */
+    float *q;                  /* [key_dim][rows] */
+    float *scores;             /* [rows][columns + padding] */
+    float *out;                /* [rows][value_dim, padded] */
+    float *sum, *sum_sq;       /* [columns] S and S2 by column */
+    int32_t *position;         /* [columns] */
+    unsigned char **pages;     /* [columns / slots] the pages a chunk attends to */
+    uint16_t *half;            /* [key_dim] a key on its way to f16 */
+    double *policy_scratch;    /* [2 columns] */
+    uint32_t *order, *victims; /* [columns] */
 } roco_attention_worker;
+
+/* What one KV head's stride needs from its first row to its eviction, whichever threads work on it. */
+typedef struct roco_attention_stage {
+    unsigned char *pages; /* the stride's own K and V, in page form, until its survivors are known */
+    float *sum, *sum_sq;  /* [parts][columns] what each part of the stride adds to S and S2 */
+} roco_attention_stage;
 
 struct roco_attention_scratch {
     const roco_attention_kernels *kernels;
-    roco_attention_worker *workers; /* [threads] */
-    uint32_t *runs;                 /* [max_rows + 1] first chunk of each sequence */
+    roco_attention_worker *workers;   /* [threads] */
+    roco_attention_stage *stages;     /* [threads] for heads done by one thread */
+    roco_attention_stage *cut_stages; /* [n_cut_stages] for heads whose strides are cut into parts */
+    uint32_t n_cut_stages;
+    uint32_t part_rows; /* rows of a part; follows from the stride alone, so sums do not depend on the threads */
+    size_t columns;
+    uint32_t *runs; /* [max_rows + 1] first chunk of each sequence */
     uint32_t max_rows;
     void *memory;
 };
 
-/* What the rows of a chunk see: columns 0..old-1, and of the chunk's own tokens, which are columns base.., those up to
- * their own. Columns old..base-1 are the unused end of the last page. */
-typedef struct roco_attention_span {
-    uint32_t n_rows;
-    uint32_t old, base;
-} roco_attention_span;
-
 /* One KV head of one chunk. */
 typedef struct roco_attention_job {
     const roco_attention *args;
-    const roco_attention_kernels *kernels;
+    const roco_attention_scratch *scratch;
     roco_attention_worker *worker;
+    const roco_attention_stage *stage;
     const roco_chunk *chunk;
     uint32_t kv_head;
     roco_kv_head *head;
 } roco_attention_job;
 
-/* attention_head.c: the whole of what backend.h says of one chunk and KV head. */
-void roco_attention_head(const roco_attention_job *job);
+/* attention_head.c. What backend.h says of one chunk and KV head, in three steps: `prepare` puts the chunk's tokens
+ * where they are attended to, `part` attends from some of its rows, `finish` adds the statistics and evicts. The parts
+ * may run at the same time, on any threads; a chunk has roco_attention_n_parts. */
+uint32_t roco_attention_n_parts(const roco_attention_scratch *scratch, const roco_chunk *chunk);
+void roco_attention_prepare(const roco_attention_job *job);
+void roco_attention_part(const roco_attention_job *job, uint32_t part);
+void roco_attention_finish(const roco_attention_job *job);
 
-/* attention_block.c: attends from the chunk's rows to worker->pages and writes args->out. With statistics, worker->sum
- * and sum_sq grow. */
-void roco_attention_rows(const roco_attention_job *job, const roco_attention_span *span, bool statistics);
+/* What rows first..first+n_rows-1 of a chunk see of worker->pages: columns 0..old-1, and of the chunk's own tokens,
+ * which are columns base.., those up to their own. Columns old..base-1 are the unused end of the last page. */
+typedef struct roco_attention_span {
+    uint32_t first, n_rows;
+    uint32_t old, base;
+} roco_attention_span;
+
+/* attention_block.c: attends and writes args->out. sum, sum_sq [columns]: grow by p and p^2; NULL without statistics.
+ */
+void roco_attention_rows(const roco_attention_job *job, const roco_attention_span *span, float *sum, float *sum_sq);
 
 /* attention_slot.c. `slot` counts from the page's start. */
 void roco_slot_put(const roco_attention_job *job, uint32_t chunk_row, unsigned char *page, uint32_t slot);

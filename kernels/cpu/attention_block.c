@@ -41,13 +41,13 @@ static void weights(const roco_attention_job *job, const roco_attention_span *sp
     const roco_kv_layout *l = &job->args->layout;
     float *scores = job->worker->scores;
     for (uint32_t page = 0; page < b->n_columns / l->slots; page++)
-        job->kernels->scores[l->type](job->worker->q, b->n_rows, l->key_dim, job->worker->pages[page],
-                                      scores + page * l->slots, b->scores_stride);
+        job->scratch->kernels->scores[l->type](job->worker->q, b->n_rows, l->key_dim, job->worker->pages[page],
+                                               scores + page * l->slots, b->scores_stride);
     for (uint32_t r = 0; r < b->n_rows; r++) {
         float *row = scores + r * b->scores_stride;
         mask(row, span->old, span->base);
         mask(row, span->base + b->first + r / b->n_group + 1, b->n_columns);
-        job->kernels->softmax(row, b->n_columns);
+        job->scratch->kernels->softmax(row, b->n_columns);
     }
 }
 
@@ -61,8 +61,9 @@ static void weighted_sum(const roco_attention_job *job, const roco_attention_spa
         /* A page of older tokens alone ends at `old`; what follows there was never written or is another's. */
         uint32_t limit = span->old < span->base && column < span->base ? span->old : end;
         uint32_t n_slots = limit - column < l->slots ? limit - column : l->slots;
-        job->kernels->weigh[l->type](w->scores + column, b->scores_stride, b->n_rows, l->value_dim,
-                                     roco_kv_values(l, w->pages[column / l->slots]), n_slots, w->out, b->out_stride);
+        job->scratch->kernels->weigh[l->type](w->scores + column, b->scores_stride, b->n_rows, l->value_dim,
+                                              roco_kv_values(l, w->pages[column / l->slots]), n_slots, w->out,
+                                              b->out_stride);
     }
 }
 
@@ -78,24 +79,24 @@ static void store_rows(const roco_attention_job *job, const block *b)
     }
 }
 
-void roco_attention_rows(const roco_attention_job *job, const roco_attention_span *span, bool statistics)
+void roco_attention_rows(const roco_attention_job *job, const roco_attention_span *span, float *sum, float *sum_sq)
 {
     const roco_kv_layout *l = &job->args->layout;
-    roco_attention_worker *w = job->worker;
     uint32_t n_group = job->args->n_heads / job->args->n_kv_heads;
     uint32_t n_positions = n_group < ROCO_BLOCK_ROWS ? ROCO_BLOCK_ROWS / n_group : 1;
-    for (uint32_t first = 0; first < span->n_rows; first += n_positions) {
+    uint32_t end = span->first + span->n_rows;
+    for (uint32_t first = span->first; first < end; first += n_positions) {
         block b = {.first = first, .n_group = n_group};
-        b.n_positions = span->n_rows - first < n_positions ? span->n_rows - first : n_positions;
+        b.n_positions = end - first < n_positions ? end - first : n_positions;
         b.n_rows = b.n_positions * n_group;
         b.n_columns = (span->base + first + b.n_positions + l->slots - 1) / l->slots * l->slots;
         b.scores_stride = b.n_columns + ROCO_ROW_PADDING;
         b.out_stride = roco_row_floats(l->value_dim);
         load_queries(job, &b);
         weights(job, span, &b);
-        if (statistics)
-            job->kernels->statistics(w->scores, b.scores_stride, b.n_positions, n_group, b.n_columns, w->sum,
-                                     w->sum_sq);
+        if (sum != NULL)
+            job->scratch->kernels->statistics(job->worker->scores, b.scores_stride, b.n_positions, n_group, b.n_columns,
+                                              sum, sum_sq);
         weighted_sum(job, span, &b);
         store_rows(job, &b);
     }

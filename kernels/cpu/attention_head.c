@@ -1,16 +1,11 @@
 /* One KV head's part of a chunk: append or overwrite, attend, keep statistics, evict.
  *
- * Compute threads; a head of a sequence is worked on by one thread at a time, its chunks in order. Knows of policies
- * only what kernels/policy.h says.
+ * Compute threads. `prepare` and `finish` own the head; parts only read its pages. Knows of policies only what
+ * kernels/policy.h says.
  */
 #include "kernels/cpu/attention.h"
 
 #include <string.h>
-
-static uint32_t round_up(uint32_t n, uint32_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
 
 /* The page of a slot of the head's own cache. */
 static unsigned char *page_of(const roco_attention_job *job, uint32_t slot)
@@ -29,32 +24,18 @@ static uint32_t list_pages(const roco_attention_job *job, uint32_t n_slots)
     return n_pages;
 }
 
-/* Between the listed pages and the column arrays. */
-static void load_positions(const roco_attention_job *job, uint32_t n_pages)
-{
-    const roco_kv_layout *l = &job->args->layout;
-    for (uint32_t i = 0; i < n_pages; i++)
-        memcpy(job->worker->position + i * l->slots, roco_kv_positions(l, job->worker->pages[i]),
-               l->slots * sizeof(int32_t));
-}
-
-static void load_statistics(const roco_attention_job *job, uint32_t n_pages)
+/* The listed pages' state into the worker's column arrays. */
+static void load_columns(const roco_attention_job *job, uint32_t n_pages)
 {
     const roco_kv_layout *l = &job->args->layout;
     roco_attention_worker *w = job->worker;
+    bool statistics = job->chunk->sequence->policy->needs_statistics;
     for (uint32_t i = 0; i < n_pages; i++) {
-        memcpy(w->sum + i * l->slots, roco_kv_sums(l, w->pages[i]), l->slots * sizeof(float));
-        memcpy(w->sum_sq + i * l->slots, roco_kv_sums_sq(l, w->pages[i]), l->slots * sizeof(float));
-    }
-}
-
-static void store_statistics(const roco_attention_job *job, uint32_t n_pages)
-{
-    const roco_kv_layout *l = &job->args->layout;
-    roco_attention_worker *w = job->worker;
-    for (uint32_t i = 0; i < n_pages; i++) {
-        memcpy(roco_kv_sums(l, w->pages[i]), w->sum + i * l->slots, l->slots * sizeof(float));
-        memcpy(roco_kv_sums_sq(l, w->pages[i]), w->sum_sq + i * l->slots, l->slots * sizeof(float));
+        memcpy(w->position + i * l->slots, roco_kv_positions(l, w->pages[i]), ROCO_PAGE_SLOTS * sizeof(int32_t));
+        if (!statistics)
+            continue;
+        memcpy(w->sum + i * l->slots, roco_kv_sums(l, w->pages[i]), ROCO_PAGE_SLOTS * sizeof(float));
+        memcpy(w->sum_sq + i * l->slots, roco_kv_sums_sq(l, w->pages[i]), ROCO_PAGE_SLOTS * sizeof(float));
     }
 }
 
@@ -77,118 +58,154 @@ static void select_victims(const roco_attention_job *job, uint32_t n, uint32_t s
     sequence->policy->select(&view, surplus, w->victims);
 }
 
-/* The next decoded token's slot, from the column arrays of the slots held. */
-static void choose_next_victim(const roco_attention_job *job)
+/* A prompt's stride of an evicting head waits outside the cache, so the cache never needs more than its budget's pages.
+ * All other tokens go straight to their slots. */
+static bool is_staged(const roco_attention_job *job)
 {
-    job->head->victim = ROCO_NO_SLOT;
-    if (job->head->held < job->head->budget)
-        return;
-    select_victims(job, job->head->held, 1);
-    job->head->victim = job->worker->victims[0];
+    return job->head->evicts && !job->chunk->decode;
 }
 
-static void attend_plain(const roco_attention_job *job)
+static bool keeps_statistics(const roco_attention_job *job)
+{
+    return job->head->evicts && job->chunk->sequence->policy->needs_statistics;
+}
+
+static unsigned char *staged_page(const roco_attention_job *job, uint32_t chunk_row)
+{
+    const roco_kv_layout *l = &job->args->layout;
+    return job->stage->pages + (size_t)(chunk_row / l->slots) * l->page_bytes;
+}
+
+/* The whole chunk's span, and its pages listed. Returns how many those are. Valid between prepare and finish. */
+static uint32_t open_span(const roco_attention_job *job, roco_attention_span *span)
+{
+    uint32_t held = job->head->held, n_rows = job->chunk->n_rows, slots = job->args->layout.slots;
+    *span = (roco_attention_span){.n_rows = n_rows, .old = held, .base = held};
+    if (is_staged(job)) {
+        uint32_t n_pages = list_pages(job, held);
+        span->base = n_pages * slots;
+        for (uint32_t i = 0; i < n_rows; i += slots)
+            job->worker->pages[n_pages++] = staged_page(job, i);
+        return n_pages;
+    }
+    /* A decoded token over a victim: it sees all slots, which is what the last one of them sees in position order. */
+    if (job->head->evicts && held == job->head->budget)
+        span->old = span->base = held - 1;
+    return list_pages(job, span->base + n_rows);
+}
+
+uint32_t roco_attention_n_parts(const roco_attention_scratch *scratch, const roco_chunk *chunk)
+{
+    return (chunk->n_rows + scratch->part_rows - 1) / scratch->part_rows;
+}
+
+void roco_attention_prepare(const roco_attention_job *job)
 {
     roco_kv_head *head = job->head;
     uint32_t slots = job->args->layout.slots, n_rows = job->chunk->n_rows;
-    ROCO_CHECK(n_rows <= head->budget - head->held);
-    for (uint32_t i = 0; i < n_rows; i++)
-        roco_slot_put(job, i, page_of(job, head->held + i), (head->held + i) % slots);
-    list_pages(job, head->held + n_rows);
-    /* Only ever appended to, so slots are in position order and a row sees those before its own. */
-    const roco_attention_span span = {.n_rows = n_rows, .old = head->held, .base = head->held};
-    roco_attention_rows(job, &span, false);
-    head->held += n_rows;
+    ROCO_CHECK(n_rows == 1 || !job->chunk->decode);
+    if (is_staged(job)) {
+        for (uint32_t i = 0; i < n_rows; i++)
+            roco_slot_put(job, i, staged_page(job, i), i % slots);
+    } else if (head->evicts && head->held == head->budget) {
+        ROCO_CHECK(head->victim < head->held);
+        roco_slot_put(job, 0, page_of(job, head->victim), head->victim % slots);
+    } else {
+        /* A plain head is only ever appended to: slots are in position order, and a row sees those before its own. */
+        ROCO_CHECK(n_rows <= head->budget - head->held);
+        for (uint32_t i = 0; i < n_rows; i++)
+            roco_slot_put(job, i, page_of(job, head->held + i), (head->held + i) % slots);
+    }
 }
 
-static void decode_evicting(const roco_attention_job *job)
+void roco_attention_part(const roco_attention_job *job, uint32_t part)
 {
-    roco_kv_head *head = job->head;
-    bool statistics = job->chunk->sequence->policy->needs_statistics;
-    ROCO_CHECK(job->chunk->n_rows == 1);
-    uint32_t slot = head->held < head->budget ? head->held++ : head->victim;
-    ROCO_CHECK(slot < head->held);
-    roco_slot_put(job, 0, page_of(job, slot), slot % job->args->layout.slots);
-    uint32_t n_pages = list_pages(job, head->held);
-    load_positions(job, n_pages);
-    if (statistics)
-        load_statistics(job, n_pages);
-    const roco_attention_span span = {.n_rows = 1, .old = head->held - 1, .base = head->held - 1};
-    roco_attention_rows(job, &span, statistics);
-    if (statistics)
-        store_statistics(job, n_pages);
-    choose_next_victim(job);
+    const roco_attention_scratch *scratch = job->scratch;
+    roco_attention_span span;
+    size_t n_columns = (size_t)open_span(job, &span) * job->args->layout.slots;
+    span.first = part * scratch->part_rows;
+    span.n_rows = span.n_rows - span.first < scratch->part_rows ? span.n_rows - span.first : scratch->part_rows;
+    float *sum = NULL, *sum_sq = NULL;
+    if (keeps_statistics(job)) {
+        sum = job->stage->sum + part * scratch->columns;
+        sum_sq = job->stage->sum_sq + part * scratch->columns;
+        memset(sum, 0, n_columns * sizeof *sum);
+        memset(sum_sq, 0, n_columns * sizeof *sum_sq);
+    }
+    roco_attention_rows(job, &span, sum, sum_sq);
+}
+
+/* S and S2 of the listed pages grow by what the parts found, in the order of the parts. */
+static void add_statistics(const roco_attention_job *job, uint32_t n_pages)
+{
+    const roco_kv_layout *l = &job->args->layout;
+    uint32_t n_parts = roco_attention_n_parts(job->scratch, job->chunk);
+    for (uint32_t i = 0; i < n_pages; i++) {
+        float *sum = roco_kv_sums(l, job->worker->pages[i]), *sum_sq = roco_kv_sums_sq(l, job->worker->pages[i]);
+        for (uint32_t part = 0; part < n_parts; part++) {
+            size_t column = part * job->scratch->columns + (size_t)i * l->slots;
+            for (uint32_t j = 0; j < ROCO_PAGE_SLOTS; j++) {
+                sum[j] += job->stage->sum[column + j];
+                sum_sq[j] += job->stage->sum_sq[column + j];
+            }
+        }
+    }
 }
 
 /* Moves the stride's survivors into the free slots, then over the `surplus` victims of the cache, which come first in
  * the ascending list. */
 static void commit_stride(const roco_attention_job *job, uint32_t surplus)
 {
-    const roco_kv_layout *l = &job->args->layout;
-    roco_attention_worker *w = job->worker;
+    const roco_attention_worker *w = job->worker;
     roco_kv_head *head = job->head;
-    uint32_t held = head->held, n_rows = job->chunk->n_rows, n_over = 0;
+    uint32_t slots = job->args->layout.slots, held = head->held, n_over = 0;
     while (n_over < surplus && w->victims[n_over] < held)
         n_over++;
     uint32_t free_slot = held, over = 0, gone = n_over;
-    for (uint32_t i = 0; i < n_rows; i++) {
+    for (uint32_t i = 0; i < job->chunk->n_rows; i++) {
         if (gone < surplus && w->victims[gone] == held + i) {
             gone++;
             continue;
         }
         uint32_t slot = free_slot < head->budget ? free_slot++ : w->victims[over++];
-        roco_slot_copy(l, w->stride_pages + (size_t)(i / l->slots) * l->page_bytes, i % l->slots, page_of(job, slot),
-                       slot % l->slots);
+        roco_slot_copy(&job->args->layout, staged_page(job, i), i % slots, page_of(job, slot), slot % slots);
     }
     ROCO_CHECK(over == n_over && gone == surplus);
     head->held = free_slot;
 }
 
-static void prefill_evicting(const roco_attention_job *job)
+static void evict_surplus(const roco_attention_job *job, const roco_attention_span *span, uint32_t n_pages)
 {
-    const roco_kv_layout *l = &job->args->layout;
     roco_attention_worker *w = job->worker;
-    roco_kv_head *head = job->head;
-    uint32_t held = head->held, n_rows = job->chunk->n_rows;
-    bool statistics = job->chunk->sequence->policy->needs_statistics;
-
-    /* The stride waits in pages of its own, so the cache never needs more than its budget's. */
-    uint32_t n_pages = list_pages(job, held), base = round_up(held, l->slots);
-    for (uint32_t i = 0; i < n_rows; i += l->slots)
-        w->pages[n_pages++] = w->stride_pages + (size_t)(i / l->slots) * l->page_bytes;
-    for (uint32_t i = 0; i < n_rows; i++)
-        roco_slot_put(job, i, w->pages[(base + i) / l->slots], i % l->slots);
-
-    load_positions(job, n_pages);
-    if (statistics)
-        load_statistics(job, n_pages);
-    const roco_attention_span span = {.n_rows = n_rows, .old = held, .base = base};
-    roco_attention_rows(job, &span, statistics);
-    if (statistics)
-        store_statistics(job, n_pages);
-
-    uint32_t surplus = held + n_rows > head->budget ? held + n_rows - head->budget : 0;
-    if (surplus > 0) { /* columns without the hole are what the policy is asked about */
-        memmove(w->position + held, w->position + base, n_rows * sizeof *w->position);
-        memmove(w->sum + held, w->sum + base, n_rows * sizeof *w->sum);
-        memmove(w->sum_sq + held, w->sum_sq + base, n_rows * sizeof *w->sum_sq);
-        select_victims(job, held + n_rows, surplus);
+    uint32_t n = span->old + span->n_rows, budget = job->head->budget, surplus = n > budget ? n - budget : 0;
+    if (surplus > 0) {
+        load_columns(job, n_pages);
+        /* Without the hole, columns are what the policy is asked about. */
+        memmove(w->position + span->old, w->position + span->base, span->n_rows * sizeof *w->position);
+        memmove(w->sum + span->old, w->sum + span->base, span->n_rows * sizeof *w->sum);
+        memmove(w->sum_sq + span->old, w->sum_sq + span->base, span->n_rows * sizeof *w->sum_sq);
+        select_victims(job, n, surplus);
     }
     commit_stride(job, surplus);
-
-    n_pages = list_pages(job, head->held);
-    load_positions(job, n_pages);
-    if (statistics)
-        load_statistics(job, n_pages);
-    choose_next_victim(job);
 }
 
-void roco_attention_head(const roco_attention_job *job)
+void roco_attention_finish(const roco_attention_job *job)
 {
-    if (!job->head->evicts)
-        attend_plain(job);
-    else if (job->chunk->decode)
-        decode_evicting(job);
+    roco_kv_head *head = job->head;
+    roco_attention_span span;
+    uint32_t n_pages = open_span(job, &span);
+    if (keeps_statistics(job))
+        add_statistics(job, n_pages);
+    if (is_staged(job))
+        evict_surplus(job, &span, n_pages);
     else
-        prefill_evicting(job);
+        head->held = span.base + span.n_rows;
+    if (!head->evicts)
+        return;
+    head->victim = ROCO_NO_SLOT;
+    if (head->held == head->budget) {
+        load_columns(job, list_pages(job, head->held));
+        select_victims(job, head->held, 1);
+        head->victim = job->worker->victims[0];
+    }
 }

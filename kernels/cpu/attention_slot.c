@@ -15,10 +15,10 @@ void roco_slot_put(const roco_attention_job *job, uint32_t chunk_row, unsigned c
     const float *v = args->v + (row * args->n_kv_heads + job->kv_head) * l->value_dim;
     if (l->type == ROCO_KV_F16) {
         uint16_t *keys = (uint16_t *)(void *)page, *half = job->worker->half;
-        job->kernels->to_f16(k, half, l->key_dim);
+        job->scratch->kernels->to_f16(k, half, l->key_dim);
         for (uint32_t d = 0; d < l->key_dim; d++)
             keys[d * l->slots + slot] = half[d];
-        job->kernels->to_f16(v, (uint16_t *)roco_kv_values(l, page) + slot * l->value_dim, l->value_dim);
+        job->scratch->kernels->to_f16(v, (uint16_t *)roco_kv_values(l, page) + slot * l->value_dim, l->value_dim);
     } else {
         float *keys = (float *)(void *)page;
         for (uint32_t d = 0; d < l->key_dim; d++)
