@@ -81,15 +81,14 @@ static void on_drained(void *context)
 static void on_drain_limit(uv_timer_t *timer)
 {
     serve *s = timer->data;
-    roco_log(ROCO_LOG_WARN, "%" PRIu32 " requests are cut short after %" PRId64 " s", roco_http_active(s->http),
-             s->options.drain_timeout);
+    roco_log(ROCO_LOG_WARN, "drain-timeout is over (requests open: %" PRIu32 ")", roco_http_active(s->http));
     end(s);
 }
 
 static void drain(serve *s, const char *name)
 {
-    roco_log(ROCO_LOG_INFO, "%s: draining %" PRIu32 " requests for up to %" PRId64 " s; again to end now", name,
-             roco_http_active(s->http), s->options.drain_timeout);
+    roco_log(ROCO_LOG_INFO, "%s: draining for up to %" PRId64 " s (requests open: %" PRIu32 "); again to end now", name,
+             s->options.drain_timeout, roco_http_active(s->http));
     s->phase = DRAINING;
     roco_app_drain(s->app);
     roco_http_drain(s->http, on_drained, s);
@@ -258,9 +257,6 @@ int roco_serve(int argc, char **argv, char **environment)
     int exit_code = 0;
     if (roco_options_parse(&s->options, argc, argv, environment, stdout, &result, &error) != ROCO_OK) {
         exit_code = fail(&error, 2);
-    } else if (result == ROCO_OPTIONS_RUN && !s->options.model[0]) {
-        fprintf(stderr, "roco: which model? roco serve MODEL.gguf\n");
-        exit_code = 2;
     } else if (result == ROCO_OPTIONS_RUN) {
         signal(SIGPIPE, SIG_IGN);
         set_log_level(s->options.log_level);
