@@ -4,6 +4,7 @@
 #include "server/app_state.h"
 #include "server/faults.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,13 @@ void roco_app_close(roco_app *app)
 
 /* --- load and start --- */
 
+/* Cores this process may run on: a container's or taskset's share, not the machine's count. */
+static uint32_t usable_cores(void)
+{
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1;
+}
+
 static roco_status open_engine(roco_app *app, roco_error *error)
 {
     const roco_options *o = app->options;
@@ -105,7 +113,7 @@ static roco_status open_engine(roco_app *app, roco_error *error)
         .gguf = app->gguf,
         .backend = o->backend,
         .precision = o->precision,
-        .threads = o->threads ? (uint32_t)o->threads : uv_available_parallelism(),
+        .threads = o->threads ? (uint32_t)o->threads : usable_cores(),
         .context = (uint32_t)o->context,
         .kv_type = strcmp(o->kv_type, "f32") == 0 ? ROCO_KV_F32 : ROCO_KV_F16,
         .kv_pool_bytes = (uint64_t)o->kv_pool_bytes,

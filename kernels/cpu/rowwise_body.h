@@ -23,6 +23,13 @@ typedef float floats_anywhere __attribute__((vector_size(4 * LANES), aligned(4),
 #define AT(p)       (*(floats_anywhere *)(p))
 #define AT_CONST(p) (*(const floats_anywhere *)(p))
 
+/* Lanes of a, then of b, by number. GCC knows clang's name for it from version 12 on only. */
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (words){__VA_ARGS__})
+#endif
+
 /* e^z to 2 units in the last place for z in [-87, 88], clamped to that range outside; NaN stays NaN. z = n ln 2 + r
  * with |r| <= ln 2 / 2, e^r by its Taylor series to r^7, 2^n by adding n to the exponent. Adding 1.5 * 2^23 rounds to
  * an integer. */
@@ -99,15 +106,14 @@ static void rms_norm(const float *x, const float *gain, float eps, uint32_t widt
 /* (a, b) becomes (a cos - b sin, b cos + a sin), eight pairs at a time. */
 INLINE void rotate_eight(float *x, const float *cosines, const float *sines)
 {
-    typedef float eight __attribute__((vector_size(32)));
-    eight c, s;
-    memcpy(&c, cosines, sizeof(c));
-    memcpy(&s, sines, sizeof(s));
-    eight minus = -s;
-    floats cc = __builtin_shufflevector(c, c, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-    floats ss = __builtin_shufflevector(minus, s, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    floats c = {0}, s = {0};
+    memcpy(&c, cosines, LANES / 2 * sizeof(float));
+    memcpy(&s, sines, LANES / 2 * sizeof(float));
+    floats minus = -s;
+    floats cc = SHUFFLE(c, c, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    floats ss = SHUFFLE(minus, s, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     floats v = AT_CONST(x);
-    floats swapped = __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    floats swapped = SHUFFLE(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
     AT(x) = v * cc + swapped * ss;
 }
 
