@@ -303,7 +303,8 @@ static void places_that_cannot_be(void **state)
     const uint64_t dims[] = {8};
     expect_tensor_refused("t", ROCO_TYPE_F32, 1, dims, 8, ROCO_FORMAT,
                           "tensor 't' is at offset 8, not a multiple of the alignment 32");
-    expect_tensor_refused("t", ROCO_TYPE_F32, 1, dims, 128, ROCO_FORMAT, "ends at byte 224, but the file has 192: it is cut short");
+    expect_tensor_refused("t", ROCO_TYPE_F32, 1, dims, 128, ROCO_FORMAT,
+                          "ends at byte 224, but the file has 192: it is cut short");
     expect_tensor_refused("t", ROCO_TYPE_F32, 1, dims, UINT64_MAX - 31, ROCO_FORMAT, "would end past 2^64");
     expect_tensor_refused("t", ROCO_TYPE_F32, 1, (const uint64_t[]){33}, 0, ROCO_FORMAT, "it is cut short");
 
