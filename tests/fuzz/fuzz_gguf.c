@@ -1,5 +1,8 @@
-/* libFuzzer entry: any bytes as a GGUF file. What opens must answer every question about itself. */
+/* libFuzzer entry: any bytes as a GGUF file. What opens must answer every question about itself, and give a model's
+ * shape and tokenizer or an error. Seeds: make_tiny_model. */
 #include "engine/gguf.h"
+#include "engine/model.h"
+#include "engine/tokenizer.h"
 
 #include <stdio.h>
 
@@ -44,6 +47,18 @@ static void read_tensor(const roco_gguf_tensor *tensor)
     traits->dequantize((const uint8_t *)tensor->data + tensor->bytes - traits->block_bytes, out, traits->block_values);
 }
 
+static void read_model(const roco_gguf *gguf)
+{
+    const roco_model_family *family;
+    roco_shape shape;
+    roco_error error;
+    roco_tokenizer *tokenizer;
+    if (roco_model_family_find(gguf, &family, &error) == ROCO_OK && family->read_shape(gguf, &shape, &error) == ROCO_OK)
+        ROCO_CHECK(shape.n_layers > 0 && shape.n_kv_heads > 0 && shape.key_dim > 0 && shape.value_dim > 0);
+    if (roco_tokenizer_open(gguf, &tokenizer, &error) == ROCO_OK)
+        roco_tokenizer_close(tokenizer);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     roco_gguf *gguf;
@@ -59,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (uint64_t i = 0; i < roco_gguf_n_tensors(gguf); i++)
         read_tensor(roco_gguf_tensor_at(gguf, i));
+    read_model(gguf);
     roco_gguf_close(gguf);
     return 0;
 }
