@@ -17,6 +17,7 @@
 struct roco_linear {
     const roco_linear_variant *variant;
     roco_q8_block *quantized; /* [max_rows, max_width / 32]; NULL in f32 */
+    roco_arena arena;         /* the weights' panels */
 };
 
 static const roco_linear_variant *variant_of(roco_isa isa)
@@ -105,7 +106,7 @@ roco_status roco_cpu_weight_open(roco_backend *backend, const roco_tensor_view *
         free(weight);
         return roco_fail(error, ROCO_UNSUPPORTED, view->name, "tensor type %d has no integer form", (int)view->type);
     }
-    weight->panels = aligned_alloc(64, bytes_of(weight));
+    weight->panels = roco_arena_take(&cpu->linear->arena, bytes_of(weight), &weight->chunk);
     if (weight->panels == NULL) {
         size_t bytes = bytes_of(weight);
         free(weight);
@@ -122,8 +123,9 @@ void roco_cpu_weight_close(roco_backend *backend, roco_weight *weight)
 {
     if (weight == NULL)
         return;
-    roco_cpu_of(backend)->weight_bytes -= bytes_of(weight);
-    free(weight->panels);
+    roco_cpu *cpu = roco_cpu_of(backend);
+    cpu->weight_bytes -= bytes_of(weight);
+    roco_arena_give_back(&cpu->linear->arena, weight->chunk);
     free(weight);
 }
 

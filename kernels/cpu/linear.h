@@ -28,6 +28,7 @@
 #ifndef ROCO_KERNELS_CPU_LINEAR_H
 #define ROCO_KERNELS_CPU_LINEAR_H
 
+#include "kernels/cpu/arena.h"
 #include "kernels/cpu/cpu.h"
 
 #define ROCO_PANEL_ROWS   32u
@@ -58,7 +59,8 @@ struct roco_weight {
     uint32_t zero_shift;              /* zero = 1 << zero_shift; ONE and SPLIT only */
     size_t header_bytes, block_bytes; /* integer panels; a block's scales included */
     size_t panel_bytes;
-    uint8_t *panels; /* owned, 64-byte aligned */
+    uint8_t *panels; /* 64-byte aligned, in the chunk */
+    struct roco_arena_chunk *chunk;
 };
 
 /* One block of one row of activations. */

@@ -192,7 +192,7 @@ INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t
             header = at;
             at += weight->header_bytes;
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 1
         for (int v = 0; v < QUARTERS; v++) {
             if (scales == ROCO_SCALES_SPLIT)
                 add_split_quarter(header, at, v, zero_shift, x, rows, sum);

@@ -200,7 +200,7 @@ uint32_t roco_threads_count(const roco_threads *threads)
 static void wait_until_idle(roco_threads *team)
 {
     for (uint32_t spins = 1; atomic_load(&team->active) != 0; spins++) {
-        if (spins % 4096 == 0)
+        if (spins % 512 == 0)
             sched_yield();
         else
             pause_cpu();

@@ -17,8 +17,8 @@ static const uint32_t batches[] = {1, 2, 3, 7, 16, MOST_ROWS};
 
 static const struct {
     uint32_t n_rows, n_cols;
-} shapes[] = {{1, 32},   {15, 32},   {16, 64},  {17, 64},  {33, 96},   {48, 64},   {576, 64}, {1, 256}, {17, 256},
-              {48, 256}, {576, 576}, {15, 576}, {1, 1536}, {16, 1536}, {48, 1536}, {17, 1},   {48, 33}, {33, 250}};
+} shapes[] = {{1, 32},   {15, 32},  {16, 64},  {17, 64},  {33, 96},   {48, 64},   {576, 64}, {1, 256}, {17, 256},
+              {48, 256}, {48, 576}, {15, 576}, {1, 1536}, {16, 1536}, {48, 1536}, {17, 1},   {48, 33}, {33, 250}};
 
 /* Types without blocks take any width; the K formats need 256. */
 static bool shape_fits(roco_tensor_type type, uint32_t n_cols)
