@@ -41,8 +41,8 @@ def test_a_budget_never_reached_changes_nothing(server, policy):
     assert text(kv_policy=policy, kv_budget=250) == text(kv_policy="full")
 
 
-def test_policies_differ_once_they_evict(server):
-    body = dict(prompt="It was a feature peculiar to the colonial wars of North America, " * 20, max_tokens=60, kv_budget=64)
+def test_policies_differ_once_they_evict(server, data):
+    body = dict(prompt=(data / "doc.txt").read_text()[:4000], max_tokens=60, kv_budget=64)
     assert len({complete(server, kv_policy=p, **body)["choices"][0]["text"] for p in ("roco", "recency", "full")}) > 1
 
 

@@ -142,7 +142,7 @@ def test_second_sigterm_ends_at_once(start):
 
 
 def test_a_failure_after_five_tokens_ends_the_stream_with_an_error(start):
-    s = start("--kv-pool-tokens", 1024, "--fault", "fail:5")
+    s = start("--kv-pool-tokens", 1024, "--fault", "device:5")
     with requests.post(s.url + "/v1/completions", stream=True, timeout=60,
                        json=dict(prompt=STORY, max_tokens=20, ignore_eos=True, stream=True)) as reply:
         lines = []
