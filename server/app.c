@@ -2,7 +2,6 @@
 #include "config/log.h"
 #include "engine/policies.h"
 #include "server/app_state.h"
-#include "server/faults.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -40,12 +39,27 @@ static void name_model(roco_served_model *model, const char *path)
     model->id[size] = '\0';
 }
 
+/* What only this layer knows of the options; before anything else, so that a typing mistake costs no load. */
+static roco_status check_options(roco_app *app, roco_error *error)
+{
+    const roco_options *o = app->options;
+    app->model.policy = roco_policy_find(o->kv_policy);
+    if (!app->model.policy)
+        return roco_fail(error, ROCO_INVALID, "kv-policy", "kv-policy must be one of: %s", roco_policy_names());
+    return roco_faults_parse(o->fault, &app->faults, error);
+}
+
 roco_status roco_app_open(const roco_app_config *config, roco_app **out, roco_error *error)
 {
     roco_app *app = calloc(1, sizeof *app);
     if (!app)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
     app->options = config->options;
+    roco_status status = check_options(app, error);
+    if (status) {
+        free(app);
+        return status;
+    }
     app->loop = config->loop;
     app->created = time(NULL);
     app->model.options = config->options;
@@ -128,9 +142,6 @@ roco_status roco_app_load(roco_app *app, roco_error *error)
 {
     const roco_options *o = app->options;
     roco_served_model *model = &app->model;
-    model->policy = roco_policy_find(o->kv_policy);
-    if (!model->policy)
-        return roco_fail(error, ROCO_INVALID, "kv-policy", "kv-policy must be one of: %s", roco_policy_names());
     roco_status status = roco_gguf_open(o->model, &app->gguf, error);
     if (!status)
         status = roco_tokenizer_open(app->gguf, &app->tokenizer, error);
@@ -156,10 +167,6 @@ roco_status roco_app_start(roco_app *app, roco_error *error)
     const roco_options *o = app->options;
     if (app->phase != ROCO_APP_LOADING)
         return roco_fail(error, ROCO_SHUTDOWN, NULL, "shut down before the model was loaded");
-    roco_faults faults;
-    roco_status status = roco_faults_parse(o->fault, &faults, error);
-    if (status)
-        return status;
     roco_scheduler_config config = {
         .engine = app->engine,
         .is_end = is_end,
@@ -168,13 +175,13 @@ roco_status roco_app_start(roco_app *app, roco_error *error)
         .max_seqs = (uint32_t)o->max_seqs,
         .queue = (uint32_t)o->queue,
         .trace = o->trace[0] ? o->trace : NULL,
-        .fault_after = faults.device_after,
+        .fault_after = app->faults.device_after,
         .wake = wake_loop,
         .wake_context = &app->wake,
     };
-    if (faults.nan_after)
-        roco_engine_fault_nan(app->engine, faults.nan_after);
-    status = roco_scheduler_open(&config, &app->scheduler, error);
+    if (app->faults.nan_after)
+        roco_engine_fault_nan(app->engine, app->faults.nan_after);
+    roco_status status = roco_scheduler_open(&config, &app->scheduler, error);
     if (!status)
         app->phase = ROCO_APP_READY;
     return status;

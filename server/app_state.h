@@ -8,6 +8,7 @@
 #include "engine/tokenizer.h"
 #include "scheduler/scheduler.h"
 #include "server/app.h"
+#include "server/faults.h"
 #include "server/reply.h"
 
 #include <time.h>
@@ -42,6 +43,7 @@ struct roco_app {
     roco_app_phase phase;
     bool device_failed; /* the last step that ended did so with a device fault */
     time_t created;
+    roco_faults faults;
 
     roco_served_model model;
     roco_gguf *gguf;
