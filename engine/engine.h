@@ -1,8 +1,9 @@
 /* The engine: a model, a KV pool and a backend; it runs steps over mixed batches of sequences.
  *
- * It knows nothing of requests, queues or HTTP. All calls come from one thread (the scheduler's), except
- * roco_engine_open, which may run on any thread before, and the const getters of roco_engine_info. Whoever calls owns
- * the page accounting: the engine is told which pages a cache may use (the block table) and never asks for more.
+ * It knows nothing of requests, queues or HTTP. One thread (the scheduler's) calls it, except for roco_engine_open,
+ * which may run on any thread before, and roco_engine_describe and roco_cache_pages, which read what never changes.
+ * Whoever calls owns the page accounting: the engine is told which pages a cache may use (the block table) and never
+ * asks for more.
  */
 #ifndef ROCO_ENGINE_ENGINE_H
 #define ROCO_ENGINE_ENGINE_H

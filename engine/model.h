@@ -1,4 +1,4 @@
-/* A model: its shape and its weights in the backend's form. Engine-internal.
+/* A model: its shape and its weights in the backend's form. For the engine and for `roco info`.
  *
  * A family of models is one file (model_llama.c) and one row of the table in model.c: the file reads the shape from a
  * GGUF's keys and takes the tensors in. The forward pass (forward.c) is written once over roco_model.
