@@ -98,6 +98,13 @@ extern const roco_linear_variant roco_linear_avx512;
 /* Largest magnitude under which a block counts as zero: its inverse would overflow. */
 #define ROCO_Q8_SMALLEST 1e-36f
 
+/* Before a loop whose count is a constant once inlined: its arrays of vectors then are registers. */
+#if defined(__clang__)
+#define ROCO_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define ROCO_UNROLL _Pragma("GCC unroll 8")
+#endif
+
 static inline bool roco_element_is_integer(roco_element element)
 {
     return element == ROCO_ELEMENT_U4 || element == ROCO_ELEMENT_U8;

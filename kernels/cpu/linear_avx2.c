@@ -21,6 +21,11 @@
 #define MAX_ROWS 4
 #define QUARTERS 4 /* of a panel's rows, eight lanes each */
 
+/* Sixteen registers just hold a tile. Left alone, the compiler keeps one quarter's broadcasts for the next and adds in
+ * trees: it runs out of registers, and the stores cost more than what was saved. */
+#define IN_ORDER(vector) __asm__("" : "+x"(vector))
+#define FORGET_LOADS()   __asm__ volatile("" ::: "memory")
+
 typedef struct tile {
     const roco_linear_part *part;
     uint32_t panel, row; /* the first row of activations */
@@ -70,20 +75,21 @@ INLINE void dot_nibbles(const uint8_t *integers, int v, const roco_q8_block *con
 {
     const __m256i low = _mm256_set1_epi8(15);
     __m256i pairs[MAX_ROWS];
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++)
         pairs[r] = _mm256_setzero_si256();
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int g = 0; g < 4; g++) {
         __m256i w = load_group(integers, g, v);
         __m256i w_low = _mm256_and_si256(w, low), w_high = _mm256_and_si256(_mm256_srli_epi16(w, 4), low);
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++) {
             pairs[r] = _mm256_add_epi16(pairs[r], _mm256_maddubs_epi16(w_low, four_inputs(x[r]->q + 4 * g)));
             pairs[r] = _mm256_add_epi16(pairs[r], _mm256_maddubs_epi16(w_high, four_inputs(x[r]->q + 16 + 4 * g)));
+            IN_ORDER(pairs[r]);
         }
     }
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++)
         dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(pairs[r], _mm256_set1_epi16(1)));
 }
@@ -93,16 +99,17 @@ INLINE void dot_bytes(const uint8_t *integers, int v, int first, int n, const ro
                       int rows, __m256i dot[MAX_ROWS])
 {
     const __m256i low = _mm256_set1_epi16(255);
-#pragma GCC unroll 8
+    ROCO_UNROLL
     for (int g = first; g < first + n; g++) {
         __m256i w = load_group(integers, g, v);
         __m256i w_even = _mm256_and_si256(w, low), w_odd = _mm256_srli_epi16(w, 8);
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++) {
             __m256i a = four_inputs(x[r]->q + 4 * g);
             __m256i a_even = _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), a_odd = _mm256_srai_epi16(a, 8);
             dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(w_even, a_even));
             dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(w_odd, a_odd));
+            IN_ORDER(dot[r]);
         }
     }
 }
@@ -116,17 +123,17 @@ INLINE void add_split_quarter(const uint8_t *header, const uint8_t *block, int v
                               const roco_q8_block *const x[MAX_ROWS], int rows, __m256 sum[MAX_ROWS][QUARTERS])
 {
     const uint8_t *integers = block + roco_scales_bytes(ROCO_SCALES_SPLIT);
-#pragma GCC unroll 2
+    ROCO_UNROLL
     for (int half = 0; half < 2; half++) {
         __m256 scale = load_scale(ROCO_SCALES_SPLIT, header, block, v, half);
         __m256i dot[MAX_ROWS];
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++) {
             int32_t minus = half == 0 ? x[r]->minus_sum_low : x[r]->minus_sum - x[r]->minus_sum_low;
             dot[r] = _mm256_set1_epi32(minus * (1 << zero_shift));
         }
         dot_bytes(integers, v, 4 * half, 4, x, rows, dot);
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++)
             sum[r][v] = scale_dot(dot[r], scale, x[r]->scale, sum[r][v]);
     }
@@ -138,7 +145,7 @@ INLINE void add_quarter(roco_element element, roco_scales scales, const uint8_t 
 {
     const uint8_t *integers = block + roco_scales_bytes(scales);
     __m256i dot[MAX_ROWS];
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++)
         dot[r] =
             scales == ROCO_SCALES_ONE ? _mm256_set1_epi32(x[r]->minus_sum * (1 << zero_shift)) : _mm256_setzero_si256();
@@ -147,13 +154,13 @@ INLINE void add_quarter(roco_element element, roco_scales scales, const uint8_t 
     else
         dot_bytes(integers, v, 0, 8, x, rows, dot);
     __m256 scale = load_scale(scales, header, block, v, 0);
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++)
         sum[r][v] = scale_dot(dot[r], scale, x[r]->scale, sum[r][v]);
     if (scales == ROCO_SCALES_ONE)
         return;
     __m256 min = load_min(scales, header, block, v);
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++)
         sum[r][v] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r]->scaled_sum), sum[r][v]);
 }
@@ -181,7 +188,7 @@ INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t
     const uint8_t *at = weight->panels + t->panel * weight->panel_bytes, *header = at;
     const roco_q8_block *x[MAX_ROWS];
     __m256 sum[MAX_ROWS][QUARTERS];
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++) {
         x[r] = t->part->quantized + (size_t)(t->row + (uint32_t)r) * n_blocks;
         for (int v = 0; v < QUARTERS; v++)
@@ -192,14 +199,14 @@ INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t
             header = at;
             at += weight->header_bytes;
         }
-#pragma GCC unroll 1
         for (int v = 0; v < QUARTERS; v++) {
+            FORGET_LOADS();
             if (scales == ROCO_SCALES_SPLIT)
                 add_split_quarter(header, at, v, zero_shift, x, rows, sum);
             else
                 add_quarter(element, scales, header, at, v, zero_shift, x, rows, sum);
         }
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++)
             x[r]++;
     }
@@ -224,7 +231,7 @@ INLINE void float_half(roco_element element, const tile *t, int rows, int v, __m
     const float *x = t->part->x + (size_t)t->row * n_cols;
     for (uint32_t k = 0; k < n_cols; k++, at += QUARTERS * vector_bytes) {
         __m256 w0 = load_element(element, at), w1 = load_element(element, at + vector_bytes);
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++) {
             __m256 a = _mm256_set1_ps(x[(size_t)r * n_cols + k]);
             sum[r][v] = _mm256_fmadd_ps(w0, a, sum[r][v]);
@@ -236,7 +243,7 @@ INLINE void float_half(roco_element element, const tile *t, int rows, int v, __m
 INLINE void float_tile(roco_element element, const tile *t, int rows)
 {
     __m256 sum[MAX_ROWS][QUARTERS];
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < QUARTERS; v++)
             sum[r][v] = _mm256_setzero_ps();

@@ -79,7 +79,7 @@ INLINE __m512i four_inputs(const int8_t *q)
 INLINE void add_group(__m512i weights0, __m512i weights1, const roco_q8_block *const x[MAX_ROWS], int input, int rows,
                       __m512i dot[MAX_ROWS][2])
 {
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++) {
         __m512i a = four_inputs(x[r]->q + input);
         dot[r][0] = _mm512_dpbusd_epi32(dot[r][0], weights0, a);
@@ -91,7 +91,7 @@ INLINE void add_nibbles(const uint8_t *integers, const roco_q8_block *const x[MA
                         __m512i dot[MAX_ROWS][2])
 {
     const __m512i low = _mm512_set1_epi8(15);
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int g = 0; g < 4; g++) {
         __m512i w0 = _mm512_loadu_si512(integers + 128 * g);
         __m512i w1 = _mm512_loadu_si512(integers + 128 * g + 64);
@@ -105,7 +105,7 @@ INLINE void add_nibbles(const uint8_t *integers, const roco_q8_block *const x[MA
 INLINE void add_bytes(const uint8_t *integers, const roco_q8_block *const x[MAX_ROWS], int first, int n, int rows,
                       __m512i dot[MAX_ROWS][2])
 {
-#pragma GCC unroll 8
+    ROCO_UNROLL
     for (int g = first; g < first + n; g++)
         add_group(_mm512_loadu_si512(integers + 128 * g), _mm512_loadu_si512(integers + 128 * g + 64), x, 4 * g, rows,
                   dot);
@@ -134,14 +134,14 @@ INLINE void add_mins(const __m512 min[2], float scaled_sum, __m512 sum[2])
 INLINE void add_split_block(const uint8_t *integers, const block_scales *s, uint32_t zero_shift,
                             const roco_q8_block *const x[MAX_ROWS], int rows, __m512 sum[MAX_ROWS][2])
 {
-#pragma GCC unroll 2
+    ROCO_UNROLL
     for (int half = 0; half < 2; half++) {
         __m512i dot[MAX_ROWS][2];
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++)
             start_dots(half == 0 ? x[r]->minus_sum_low : x[r]->minus_sum - x[r]->minus_sum_low, zero_shift, dot[r]);
         add_bytes(integers, x, 4 * half, 4, rows, dot);
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++)
             scale_dots(dot[r], s->scale[half], x[r]->scale, sum[r]);
     }
@@ -151,14 +151,14 @@ INLINE void add_block(roco_element element, roco_scales scales, const uint8_t *i
                       uint32_t zero_shift, const roco_q8_block *const x[MAX_ROWS], int rows, __m512 sum[MAX_ROWS][2])
 {
     __m512i dot[MAX_ROWS][2];
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++)
         start_dots(scales == ROCO_SCALES_ONE ? x[r]->minus_sum : 0, zero_shift, dot[r]);
     if (element == ROCO_ELEMENT_U4)
         add_nibbles(integers, x, rows, dot);
     else
         add_bytes(integers, x, 0, 8, rows, dot);
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++) {
         scale_dots(dot[r], s->scale[0], x[r]->scale, sum[r]);
         if (scales != ROCO_SCALES_ONE)
@@ -179,10 +179,10 @@ INLINE void put(const tile *t, int rows, __m512 sum[MAX_ROWS][2])
 {
     const roco_weight *weight = t->part->weight;
     float *out = t->part->out + (size_t)t->row * weight->n_rows + (size_t)t->panel * ROCO_PANEL_ROWS;
-#pragma GCC unroll 2
+    ROCO_UNROLL
     for (int v = 0; v < 2; v++) {
         __mmask16 lanes = lanes_of(weight, t->panel, v);
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++) {
             float *to = out + (size_t)r * weight->n_rows + 16 * v;
             __m512 value = t->part->add ? _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, to), sum[r][v]) : sum[r][v];
@@ -201,7 +201,7 @@ INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t
     const roco_q8_block *x[MAX_ROWS];
     __m512 sum[MAX_ROWS][2];
     super_scales header = {0};
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++) {
         x[r] = t->part->quantized + (size_t)(t->row + (uint32_t)r) * n_blocks;
         sum[r][0] = sum[r][1] = _mm512_setzero_ps();
@@ -218,7 +218,7 @@ INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t
         else
             add_block(element, scales, at + scale_bytes, &s, zero_shift, x, rows, sum);
         at += scale_bytes + integer_bytes;
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++)
             x[r]++;
     }
@@ -241,12 +241,12 @@ INLINE void float_tile(roco_element element, const tile *t, int rows)
     const uint8_t *at = weight->panels + t->panel * weight->panel_bytes;
     const float *x = t->part->x + (size_t)t->row * n_cols;
     __m512 sum[MAX_ROWS][2];
-#pragma GCC unroll 4
+    ROCO_UNROLL
     for (int r = 0; r < rows; r++)
         sum[r][0] = sum[r][1] = _mm512_setzero_ps();
     for (uint32_t k = 0; k < n_cols; k++, at += 2 * vector_bytes) {
         __m512 w0 = load_element(element, at), w1 = load_element(element, at + vector_bytes);
-#pragma GCC unroll 4
+        ROCO_UNROLL
         for (int r = 0; r < rows; r++) {
             __m512 a = _mm512_set1_ps(x[(size_t)r * n_cols + k]);
             sum[r][0] = _mm512_fmadd_ps(w0, a, sum[r][0]);
