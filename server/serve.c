@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { OTHER_DESCRIPTORS = 64 }; /* besides connections: model, log, trace, loop, surplus connections */
 
@@ -51,6 +52,18 @@ static int fail(const roco_error *error, int exit_code)
 
 /* --- the end --- */
 
+/* Signal handler: the end is under way, and someone does not want to wait for it. */
+static void leave(int number)
+{
+    _exit(0);
+}
+
+static void let_signals_leave(void)
+{
+    signal(SIGTERM, leave);
+    signal(SIGINT, leave);
+}
+
 /* The app before the transport: the engine thread has ended and every exchange is answered before connections close. */
 static void end(serve *s)
 {
@@ -58,8 +71,10 @@ static void end(serve *s)
         return;
     bool loading = s->phase == LOADING;
     s->phase = ENDING;
+    let_signals_leave();
     if (loading) {
         s->abandoned = true;
+        pthread_detach(s->loader);
         uv_stop(&s->loop);
         return;
     }
@@ -70,6 +85,7 @@ static void end(serve *s)
     uv_close((uv_handle_t *)&s->drain_limit, NULL);
     uv_close((uv_handle_t *)&s->terminate, NULL);
     uv_close((uv_handle_t *)&s->interrupt, NULL);
+    let_signals_leave(); /* closing a signal handle restored the default, which is exit by signal */
 }
 
 static void on_drained(void *context)
@@ -104,8 +120,6 @@ static void on_signal(uv_signal_t *handle, int number)
         return;
     }
     roco_log(ROCO_LOG_INFO, "%s: ending now", name);
-    uv_signal_stop(&s->terminate);
-    uv_signal_stop(&s->interrupt);
     end(s);
 }
 
