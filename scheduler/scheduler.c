@@ -129,6 +129,7 @@ static roco_status enqueue(roco_scheduler *s, roco_job **jobs, uint32_t n, roco_
         for (uint32_t i = 0; i < n; i++) {
             jobs[i]->id = s->next_id++;
             jobs[i]->ending = ROCO_OK;
+            jobs[i]->complete = false;
             roco_queue_push(&s->queue, jobs[i]);
         }
         roco_scheduler_gauge(s);
@@ -150,7 +151,7 @@ roco_status roco_scheduler_submit(roco_scheduler *s, roco_job **jobs, uint32_t n
     return status;
 }
 
-void roco_scheduler_cancel(roco_scheduler *s, uint64_t id)
+static void end_early(roco_scheduler *s, uint64_t id, bool complete)
 {
     roco_job *found = NULL;
     pthread_mutex_lock(&s->mutex);
@@ -159,9 +160,21 @@ void roco_scheduler_cancel(roco_scheduler *s, uint64_t id)
     for (roco_job *job = s->queue.head; job && !found; job = job->next)
         found = job->id == id ? job : NULL;
     /* The engine thread is awake while any job lives; its next sweep sees the mark. */
-    if (found && found->ending == ROCO_OK)
+    if (found && found->ending == ROCO_OK) {
         found->ending = ROCO_CANCELLED;
+        found->complete = complete;
+    }
     pthread_mutex_unlock(&s->mutex);
+}
+
+void roco_scheduler_cancel(roco_scheduler *s, uint64_t id)
+{
+    end_early(s, id, false);
+}
+
+void roco_scheduler_complete(roco_scheduler *s, uint64_t id)
+{
+    end_early(s, id, true);
 }
 
 void roco_scheduler_take_events(roco_scheduler *s, roco_event_list *list)

@@ -47,6 +47,7 @@ typedef struct roco_job {
     struct roco_job *next; /* from here on the scheduler's own */
     uint32_t pages;        /* what its cache will hold */
     roco_status ending;    /* why it must end; ROCO_OK while it may go on */
+    bool complete;         /* it ends since its text is complete, not since nobody wants it */
 } roco_job;
 
 roco_job *roco_job_open(void); /* zeroed; NULL when out of memory */
@@ -97,6 +98,8 @@ roco_status roco_scheduler_open(const roco_scheduler_config *config, roco_schedu
 roco_status roco_scheduler_submit(roco_scheduler *scheduler, roco_job **jobs, uint32_t n, roco_error *error);
 /* Asks for an end; the FINISHED event (CANCELLED, or whatever came first) still comes. Unknown ids are ignored. */
 void roco_scheduler_cancel(roco_scheduler *scheduler, uint64_t job);
+/* The same for a job whose text is complete before the scheduler can know, by a stop string: it finishes with STOP. */
+void roco_scheduler_complete(roco_scheduler *scheduler, uint64_t job);
 
 typedef struct roco_event_list {
     roco_event *data;

@@ -4,6 +4,9 @@ void roco_sequence_fail(roco_sequence *sequence, roco_status status)
 {
     if (sequence->finish != ROCO_FINISH_NONE)
         return;
-    sequence->finish = status == ROCO_CANCELLED ? ROCO_FINISH_CANCELLED : ROCO_FINISH_ERROR;
-    sequence->status = status;
+    if (status != ROCO_CANCELLED)
+        sequence->finish = ROCO_FINISH_ERROR;
+    else
+        sequence->finish = sequence->job->complete ? ROCO_FINISH_STOP : ROCO_FINISH_CANCELLED;
+    sequence->status = sequence->finish == ROCO_FINISH_STOP ? ROCO_OK : status;
 }

@@ -196,7 +196,7 @@ static void take(roco_completion *c, roco_completion_slot *slot, const roco_even
     if (!choice->done)
         return;
     if (event->finish == ROCO_FINISH_NONE) /* a stop string: the scheduler does not know yet */
-        roco_scheduler_cancel(c->task.app->scheduler, slot->job);
+        roco_scheduler_complete(c->task.app->scheduler, slot->job);
     if (++c->n_done == c->n_slots)
         complete(c);
 }

@@ -35,7 +35,7 @@ static void cancel_is_honoured_within_one_step(void **state)
     fake_engine_wait_held(h.engine);
     harness_take(&h);
     uint32_t tokens_before = running.n_tokens;
-    roco_scheduler_cancel(h.scheduler, running.id);
+    roco_scheduler_complete(h.scheduler, running.id); /* a stop string came */
     roco_scheduler_cancel(h.scheduler, in_prefill.id);
     roco_scheduler_cancel(h.scheduler, queued.id);
     roco_scheduler_cancel(h.scheduler, queued.id);
@@ -45,6 +45,8 @@ static void cancel_is_honoured_within_one_step(void **state)
     assert_true(running.finished && in_prefill.finished && queued.finished);
     assert_false(other.finished);
     assert_int_equal(running.n_tokens, tokens_before + 1u); /* the step was under way */
+    assert_int_equal(running.last.finish, ROCO_FINISH_STOP);
+    assert_int_equal(running.last.status, ROCO_OK);
     assert_int_equal(in_prefill.n_tokens, 0);
     assert_false(queued.started);
     assert_int_equal(queued.last.finish, ROCO_FINISH_CANCELLED);
@@ -52,7 +54,8 @@ static void cancel_is_honoured_within_one_step(void **state)
     fake_engine_open_gate(h.engine);
     harness_finish_all(&h);
     assert_int_equal(other.last.finish, ROCO_FINISH_LENGTH);
-    assert_int_equal(harness_counter(&roco_scheduler_counters(h.scheduler)->finished_cancelled), 3);
+    assert_int_equal(harness_counter(&roco_scheduler_counters(h.scheduler)->finished_cancelled), 2);
+    assert_int_equal(harness_counter(&roco_scheduler_counters(h.scheduler)->finished_stop), 1);
     harness_close(&h);
 }
 

@@ -167,6 +167,11 @@ void roco_scheduler_cancel(roco_scheduler *s, uint64_t job)
     pthread_mutex_unlock(&s->mutex);
 }
 
+void roco_scheduler_complete(roco_scheduler *s, uint64_t job)
+{
+    roco_scheduler_cancel(s, job);
+}
+
 static void free_jobs(roco_scheduler *s, roco_job *job)
 {
     while (job) {
