@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
-#define CHUNK_BYTES     ((size_t)32 << 20)
+#define LARGEST_CHUNK   ((size_t)64 << 20)
 
 typedef struct roco_arena_chunk {
     char *base;
@@ -19,12 +19,12 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-static roco_arena_chunk *open_chunk(size_t at_least)
+static roco_arena_chunk *open_chunk(size_t bytes)
 {
     roco_arena_chunk *chunk = calloc(1, sizeof(*chunk));
     if (chunk == NULL)
         return NULL;
-    chunk->bytes = at_least > CHUNK_BYTES ? round_up(at_least, HUGE_PAGE_BYTES) : CHUNK_BYTES;
+    chunk->bytes = round_up(bytes, HUGE_PAGE_BYTES);
     chunk->base = aligned_alloc(HUGE_PAGE_BYTES, chunk->bytes);
     if (chunk->base == NULL) {
         free(chunk);
@@ -42,10 +42,12 @@ void *roco_arena_take(roco_arena *arena, size_t bytes, roco_arena_chunk **chunk)
     bytes = round_up(bytes, 64);
     roco_arena_chunk *from = arena->last;
     if (from == NULL || from->bytes - from->used < bytes) {
-        from = open_chunk(bytes);
+        size_t doubled = arena->last_bytes < LARGEST_CHUNK / 2 ? 2 * arena->last_bytes : LARGEST_CHUNK;
+        from = open_chunk(bytes > doubled ? bytes : doubled);
         if (from == NULL)
             return NULL;
         arena->last = from;
+        arena->last_bytes = from->bytes;
     }
     char *block = from->base + from->used;
     from->used += bytes;

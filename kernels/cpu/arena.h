@@ -11,6 +11,7 @@
 /* Init with {0}; needs no closing once every block is. */
 typedef struct roco_arena {
     struct roco_arena_chunk *last; /* the one being cut from; NULL when it has been released */
+    size_t last_bytes;             /* of the newest chunk: the next is twice as large, up to a limit */
 } roco_arena;
 
 /* 64-byte aligned, contents undefined; NULL when there is no memory left. */

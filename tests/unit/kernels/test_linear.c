@@ -26,14 +26,25 @@ static bool shape_fits(roco_tensor_type type, uint32_t n_cols)
     return n_cols % roco_type_find((uint32_t)type)->block_values == 0;
 }
 
-static float *multiply(roco_backend *backend, const roco_tensor_view *view, const float *x, uint32_t n)
+static roco_weight *open_weight(roco_backend *backend, const roco_tensor_view *view)
 {
     roco_weight *weight = NULL;
     assert_int_equal(backend->ops->weight_open(backend, view, &weight, NULL), ROCO_OK);
-    float *out = calloc((size_t)n * view->n_rows, sizeof(*out));
+    return weight;
+}
+
+static float *multiply_by(roco_backend *backend, const roco_weight *weight, uint32_t n_rows, const float *x, uint32_t n)
+{
+    float *out = calloc((size_t)n * n_rows, sizeof(*out));
     assert_non_null(out);
-    const roco_weight *weights[] = {weight};
-    backend->ops->matmul(backend, weights, &out, 1, x, n, false);
+    backend->ops->matmul(backend, &weight, &out, 1, x, n, false);
+    return out;
+}
+
+static float *multiply(roco_backend *backend, const roco_tensor_view *view, const float *x, uint32_t n)
+{
+    roco_weight *weight = open_weight(backend, view);
+    float *out = multiply_by(backend, weight, view->n_rows, x, n);
     backend->ops->weight_close(backend, weight);
     return out;
 }
@@ -92,15 +103,17 @@ static void check_company(const roco_tensor_view *view, const float *x, roco_pre
         if (!support_has_isa(isas[i]))
             continue;
         roco_backend *backend = support_backend_open(isas[i], 1, MOST_ROWS, precision);
-        float *all = multiply(backend, view, x, MOST_ROWS);
+        roco_weight *weight = open_weight(backend, view);
+        float *all = multiply_by(backend, weight, view->n_rows, x, MOST_ROWS);
         for (uint32_t b = 0; b < sizeof(batches) / sizeof(batches[0]); b++) {
             uint32_t first = MOST_ROWS - batches[b];
-            float *some = multiply(backend, view, x + (size_t)first * view->n_cols, batches[b]);
+            float *some = multiply_by(backend, weight, view->n_rows, x + (size_t)first * view->n_cols, batches[b]);
             assert_memory_equal(some, all + (size_t)first * view->n_rows,
                                 (size_t)batches[b] * view->n_rows * sizeof(float));
             free(some);
         }
         free(all);
+        backend->ops->weight_close(backend, weight);
         backend->ops->close(backend);
     }
 }
@@ -151,9 +164,7 @@ static void many_matrices_share_one_call(void **state)
     float *outs[4], *alone[4];
     for (uint32_t w = 0; w < 4; w++) {
         roco_tensor_view view = support_tensor_open(&random, types[w], rows[w], COLS);
-        roco_weight *weight = NULL;
-        assert_int_equal(backend->ops->weight_open(backend, &view, &weight, NULL), ROCO_OK);
-        weights[w] = weight;
+        weights[w] = open_weight(backend, &view);
         alone[w] = multiply(backend, &view, x, N);
         outs[w] = malloc((size_t)N * rows[w] * sizeof(float));
         for (uint32_t i = 0; i < N * rows[w]; i++)
