@@ -148,6 +148,8 @@ static void see_end(harness *h, harness_job *job, const roco_event *event)
     assert_int_equal(event->first_token_ns > 0, job->n_tokens > 0);
     if (job->announced != ROCO_FINISH_NONE)
         assert_int_equal(event->finish, job->announced);
+    else if (job->complete)
+        assert_int_equal(event->finish, ROCO_FINISH_STOP);
     else
         assert_true(event->finish == ROCO_FINISH_CANCELLED || event->finish == ROCO_FINISH_ERROR);
     if (event->finish == ROCO_FINISH_ERROR)

@@ -23,6 +23,7 @@ typedef struct harness_job {
     uint32_t n_vocab;
     bool ignore_eos, started, finished;
     roco_finish announced; /* on the last TOKEN event */
+    bool complete;         /* the test called roco_scheduler_complete */
     roco_event last;       /* FINISHED */
     uint64_t order;        /* of FINISHED among all jobs, from 1 */
 } harness_job;

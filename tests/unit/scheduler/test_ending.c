@@ -35,6 +35,7 @@ static void cancel_is_honoured_within_one_step(void **state)
     fake_engine_wait_held(h.engine);
     harness_take(&h);
     uint32_t tokens_before = running.n_tokens;
+    running.complete = true;
     roco_scheduler_complete(h.scheduler, running.id); /* a stop string came */
     roco_scheduler_cancel(h.scheduler, in_prefill.id);
     roco_scheduler_cancel(h.scheduler, queued.id);
