@@ -63,7 +63,13 @@ static roco_status read_stream_options(const cJSON *value, void *out, roco_error
 {
     if (!cJSON_IsObject(value))
         return roco_fail(error, ROCO_INVALID, "stream_options", "stream_options must be an object");
-    return roco_fields_read(stream_option_fields, value, out, error);
+    roco_error inner;
+    roco_status status = roco_fields_read(stream_option_fields, value, out, &inner);
+    if (status == ROCO_OK)
+        return status;
+    char path[sizeof inner.field + sizeof "stream_options."];
+    snprintf(path, sizeof path, "stream_options.%s", inner.field);
+    return roco_fail(error, status, path, "stream_options: %s", inner.message);
 }
 
 roco_status roco_budget_invalid(roco_error *error, int64_t ceiling)
