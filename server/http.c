@@ -6,9 +6,10 @@
  */
 #include "server/http.h"
 
-#include "config/log.h"
 #include "server/http_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -208,6 +209,8 @@ roco_status roco_http_open(uv_loop_t *loop, const roco_http_config *config, roco
     http->routes = config->routes;
     http->context = config->context;
     http->max_body = config->max_body;
+    snprintf(http->over_max_body, sizeof http->over_max_body, "the request body is over the limit of %" PRIu64 " bytes",
+             config->max_body);
     http->max_connections = config->max_connections;
     http->idle_timeout_ms = (uint64_t)config->idle_timeout_s * 1000;
     http->receive_timeout_ms = (uint64_t)config->receive_timeout_s * 1000;

@@ -111,7 +111,7 @@ static roco_refusal judge(const roco_exchange *exchange, const roco_route *route
     if (http->closing || (http->draining && route->method == ROCO_POST))
         return (roco_refusal){503, "shutting_down", "the server is shutting down"};
     if (h->n_lengths == 1 && h->length > http->max_body)
-        return (roco_refusal){413, "body_too_large", "the request body is over the server's limit"};
+        return (roco_refusal){413, "body_too_large", http->over_max_body};
     if (route->json && !is_json(roco_exchange_header(exchange, "Content-Type"))) {
         return (roco_refusal){415, "unsupported_media_type",
                               "the body must be JSON: send the header Content-Type: application/json"};

@@ -73,6 +73,7 @@ struct roco_http {
     const roco_route *routes;
     void *context;
     uint64_t max_body;
+    char over_max_body[80]; /* the words for it */
     uint32_t max_connections;
     uint64_t idle_timeout_ms, receive_timeout_ms;
     uint16_t port;

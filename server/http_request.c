@@ -65,7 +65,7 @@ static enum MHD_Result take_body(roco_exchange *exchange, const char *data, size
     exchange->received += size;
     if (exchange->received > http->max_body) {
         /* Only a chunked body gets here; its reply must wait for the last call of the request, if that ever comes. */
-        exchange->refusal = (roco_refusal){413, "body_too_large", "the request body is over the server's limit"};
+        exchange->refusal = (roco_refusal){413, "body_too_large", http->over_max_body};
         roco_buffer_free(&exchange->body);
         if (exchange->received - http->max_body > OVERRUN) {
             roco_http_send_raw_error(

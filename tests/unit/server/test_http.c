@@ -282,6 +282,7 @@ static void test_chunked_body_limit(void **state)
     r = support_read(d, false);
     assert_int_equal(r.status, 413);
     assert_true(is_error_json(&r));
+    assert_non_null(strstr(r.body, "4096 bytes"));
     support_reply_free(&r);
     close(d);
 
