@@ -36,13 +36,40 @@ static void mask(float *row, uint32_t from, uint32_t to)
         row[j] = -INFINITY;
 }
 
+/* Pages are scattered, so the processor's own prefetcher starts anew on each; in decode, where every step streams all
+ * weights through the caches, the pages come from memory. */
+#define PAGES_AHEAD 2u
+
+static void fetch_keys(const roco_attention_job *job, uint32_t page, uint32_t n_pages)
+{
+    if (page >= n_pages)
+        return;
+    const unsigned char *keys = job->worker->pages[page];
+    for (uint32_t i = 0; i < job->args->layout.value_offset; i += 64)
+        __builtin_prefetch(keys + i);
+}
+
+static void fetch_values(const roco_attention_job *job, uint32_t page, uint32_t n_pages)
+{
+    if (page >= n_pages)
+        return;
+    const unsigned char *start = job->worker->pages[page];
+    for (uint32_t i = job->args->layout.value_offset; i < job->args->layout.position_offset; i += 64)
+        __builtin_prefetch(start + i);
+}
+
 static void weights(const roco_attention_job *job, const roco_attention_span *span, const block *b)
 {
     const roco_kv_layout *l = &job->args->layout;
     float *scores = job->worker->scores;
-    for (uint32_t page = 0; page < b->n_columns / l->slots; page++)
+    uint32_t n_pages = b->n_columns / l->slots;
+    for (uint32_t page = 0; page < n_pages; page++) {
+        fetch_keys(job, page + PAGES_AHEAD, n_pages);
         job->scratch->kernels->scores[l->type](job->worker->q, b->n_rows, l->key_dim, job->worker->pages[page],
                                                scores + page * l->slots, b->scores_stride);
+    }
+    for (uint32_t page = 0; page < PAGES_AHEAD; page++)
+        fetch_values(job, page, n_pages);
     for (uint32_t r = 0; r < b->n_rows; r++) {
         float *row = scores + r * b->scores_stride;
         mask(row, span->old, span->base);
@@ -60,6 +87,7 @@ static void weighted_sum(const roco_attention_job *job, const roco_attention_spa
     for (uint32_t column = 0; column < end; column += l->slots) {
         /* A page of older tokens alone ends at `old`; what follows there was never written or is another's. */
         uint32_t limit = span->old < span->base && column < span->base ? span->old : end;
+        fetch_values(job, column / l->slots + PAGES_AHEAD, b->n_columns / l->slots);
         uint32_t n_slots = limit - column < l->slots ? limit - column : l->slots;
         job->scratch->kernels->weigh[l->type](w->scores + column, b->scores_stride, b->n_rows, l->value_dim,
                                               roco_kv_values(l, w->pages[column / l->slots]), n_slots, w->out,
