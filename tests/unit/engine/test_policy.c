@@ -174,6 +174,30 @@ static void test_spread_protects(void **state)
     free(c);
 }
 
+static void set(cache *c, uint32_t j, float mean, float mean_sq)
+{
+    c->sum[j] = mean * (float)(c->n - j);
+    c->sum_sq[j] = mean_sq * (float)(c->n - j);
+}
+
+/* The scope's edge: of B = 200 without sinks, 180 tokens of lowest spread are candidates, the 181st is not. */
+static void test_scope_edge(void **state)
+{
+    cache *c = malloc(sizeof *c);
+    fill_steady(c, 200);
+    set(c, 117, 0.02f, 0.0005f);
+    set(c, 199, 0.5f, 5.0f); /* the one protected token */
+    set(c, 12, 0.01f, 0.4f); /* 181st by spread, of lowest mean */
+    for (uint32_t j = 13; j < 31; j++)
+        set(c, j, 0.03f, 0.5f);
+    run(roco_policy_find("roco"), c, 200, 1, 0, 1);
+    assert_int_equal(c->victims[0], 117);
+    set(c, 31, 0.03f, 0.5f); /* one fewer before it: 180th */
+    run(roco_policy_find("roco"), c, 200, 1, 0, 1);
+    assert_int_equal(c->victims[0], 12);
+    free(c);
+}
+
 /* More tokens of low mean and high spread than the single-victim passes look at. */
 static void test_many_outside_scope(void **state)
 {
@@ -250,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_spread_protects),
+        cmocka_unit_test(test_scope_edge),
         cmocka_unit_test(test_many_outside_scope),
         cmocka_unit_test(test_ties_lowest_position),
         cmocka_unit_test(test_any_float),
