@@ -121,7 +121,7 @@ static void test_bad_values(void **state)
         {"\"n\":100000", "n", "from 1 to 16"},
         {"\"stream\":1", "stream", "true or false"},
         {"\"stream_options\":true", "stream_options", "object"},
-        {"\"stream_options\":{\"include_usage\":1}", "include_usage", "true or false"},
+        {"\"stream_options\":{\"include_usage\":1}", "stream_options.include_usage", "true or false"},
         {"\"stop\":\"\"", "stop", "1 to 256"},
         {"\"stop\":[null]", "stop", "string"},
         {"\"stop\":[7]", "stop", "string"},
