@@ -208,7 +208,7 @@ static void do_level(void *context, uint32_t thread, uint32_t task)
 }
 
 /* Finds the sequences of the batch, and cuts the prompts when few enough stand at its end. */
-static void plan(operation *op, roco_attention_scratch *a)
+static void plan(operation *op, roco_attention_scratch *a, uint32_t n_threads)
 {
     const roco_attention *args = op->args;
     ROCO_CHECK(args->n_chunks <= a->max_rows);
@@ -220,7 +220,7 @@ static void plan(operation *op, roco_attention_scratch *a)
     uint32_t n_prompts = 0;
     while (n_prompts < op->n_runs && !args->chunks[a->runs[op->n_runs - 1 - n_prompts]].decode)
         n_prompts++;
-    if ((uint64_t)n_prompts * args->n_kv_heads > a->n_cut_stages)
+    if (n_threads == 1 || (uint64_t)n_prompts * args->n_kv_heads > a->n_cut_stages)
         return;
     op->n_cut = n_prompts;
     for (uint32_t run = op->n_runs - n_prompts; run < op->n_runs; run++) {
@@ -236,7 +236,7 @@ void roco_cpu_attention(roco_backend *backend, const roco_attention *args)
 {
     roco_cpu *cpu = roco_cpu_of(backend);
     operation op = {.args = args, .scratch = cpu->attention};
-    plan(&op, cpu->attention);
+    plan(&op, cpu->attention, roco_threads_count(cpu->threads));
     uint32_t n_jobs = op.n_cut * args->n_kv_heads, n_whole = (op.n_runs - op.n_cut) * args->n_kv_heads;
     if (n_jobs == 0) {
         roco_threads_run(cpu->threads, n_whole, do_level, &op);
