@@ -2,8 +2,9 @@
  *
  * The port is bound first and /health answers from then on; the model is loaded on a thread of its own, which speaks to
  * the loop once, when it is done. SIGTERM or SIGINT drains: POST answers 503, what was taken before goes on for
- * --drain-timeout at most. A second signal ends without waiting; a third has its default effect, for a device that
- * hangs in a step. Everything here runs on the loop thread but load_model.
+ * --drain-timeout at most. A second signal ends without waiting; a third ends the process on the spot, for a device
+ * that hangs in a step. Both signals are blocked in every thread and read from a descriptor: at no moment do they have
+ * their default effect. Everything here runs on the loop thread but load_model.
  */
 #include "server/serve.h"
 
@@ -12,6 +13,7 @@
 #include "config/options.h"
 #include "server/auth.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { OTHER_DESCRIPTORS = 64 }; /* besides connections: model, log, trace, loop, surplus connections */
@@ -32,7 +35,8 @@ typedef struct serve {
     roco_app *app;
     roco_http *http;
     uv_async_t loaded; /* the load thread is done */
-    uv_signal_t terminate, interrupt;
+    int signals;       /* descriptor that SIGTERM and SIGINT are read from */
+    uv_poll_t signalled;
     uv_timer_t drain_limit;
     phase phase;
     int exit_code;
@@ -58,10 +62,21 @@ static void leave(int number)
     _exit(0);
 }
 
+static sigset_t ending_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    return set;
+}
+
 static void let_signals_leave(void)
 {
+    sigset_t set = ending_signals();
     signal(SIGTERM, leave);
     signal(SIGINT, leave);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /* The app before the transport: the engine thread has ended and every exchange is answered before connections close. */
@@ -83,9 +98,8 @@ static void end(serve *s)
     roco_app_close(s->app);
     uv_close((uv_handle_t *)&s->loaded, NULL);
     uv_close((uv_handle_t *)&s->drain_limit, NULL);
-    uv_close((uv_handle_t *)&s->terminate, NULL);
-    uv_close((uv_handle_t *)&s->interrupt, NULL);
-    let_signals_leave(); /* closing a signal handle restored the default, which is exit by signal */
+    uv_close((uv_handle_t *)&s->signalled, NULL);
+    close(s->signals);
 }
 
 static void on_drained(void *context)
@@ -111,10 +125,13 @@ static void drain(serve *s, const char *name)
     uv_timer_start(&s->drain_limit, on_drain_limit, (uint64_t)s->options.drain_timeout * 1000, 0);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_signal(uv_poll_t *poll, int status, int events)
 {
-    serve *s = handle->data;
-    const char *name = number == SIGTERM ? "SIGTERM" : "SIGINT";
+    serve *s = poll->data;
+    struct signalfd_siginfo info;
+    if (read(s->signals, &info, sizeof info) != sizeof info)
+        return;
+    const char *name = info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
     if (s->phase == SERVING) {
         drain(s, name);
         return;
@@ -151,7 +168,7 @@ static void on_loaded(uv_async_t *async)
     roco_serve_report(s->app, (double)(roco_now_ns() - s->started_ns) / 1e9);
 }
 
-/* Signals go to the loop thread alone, so that compute threads are never interrupted. */
+/* No other signal interrupts compute threads either. */
 static roco_status start_loading(serve *s, roco_error *error)
 {
     sigset_t all, before;
@@ -217,15 +234,23 @@ static void announce(const serve *s)
         roco_log(ROCO_LOG_WARN, "whoever reaches %s may use this server: no api-key-file is set", host);
 }
 
+/* Before the first thread, so that all inherit the mask. */
+static roco_status take_signals(serve *s, roco_error *error)
+{
+    sigset_t set = ending_signals();
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    s->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    return s->signals >= 0 ? ROCO_OK
+                           : roco_fail(error, ROCO_IO, NULL, "no descriptor for signals: %s", strerror(errno));
+}
+
 static void init_handles(serve *s)
 {
     uv_async_init(&s->loop, &s->loaded, on_loaded);
     uv_timer_init(&s->loop, &s->drain_limit);
-    uv_signal_init(&s->loop, &s->terminate);
-    uv_signal_init(&s->loop, &s->interrupt);
-    s->loaded.data = s->drain_limit.data = s->terminate.data = s->interrupt.data = s;
-    uv_signal_start(&s->terminate, on_signal, SIGTERM);
-    uv_signal_start(&s->interrupt, on_signal, SIGINT);
+    uv_poll_init(&s->loop, &s->signalled, s->signals);
+    s->loaded.data = s->drain_limit.data = s->signalled.data = s;
+    uv_poll_start(&s->signalled, UV_READABLE, on_signal);
 }
 
 static int run(serve *s)
@@ -275,7 +300,7 @@ int roco_serve(int argc, char **argv, char **environment)
         signal(SIGPIPE, SIG_IGN);
         set_log_level(s->options.log_level);
         fit_descriptors(&s->options);
-        exit_code = run(s);
+        exit_code = take_signals(s, &error) == ROCO_OK ? run(s) : fail(&error, 1);
     }
     /* A load cannot be broken off. The process ends under it, as it would under any other signal. */
     if (s->abandoned)
