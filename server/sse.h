@@ -4,7 +4,8 @@
 
 #include "server/json.h"
 
-#define ROCO_SSE_CONTENT_TYPE "text/event-stream"
+/* Event streams are UTF-8 by definition, but clients take text without a charset for Latin-1. */
+#define ROCO_SSE_CONTENT_TYPE "text/event-stream; charset=utf-8"
 
 /* NULL-terminated: no cache and no buffering proxy may hold an event back. */
 extern const char *const roco_sse_headers[];

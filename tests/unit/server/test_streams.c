@@ -95,7 +95,7 @@ static stream post_stream(support_app *app, const char *body, bool complete)
     support_reply reply = support_post(app, COMPLETIONS, body);
     assert_int_equal(reply.status, 200);
     assert_int_equal(reply.complete, complete);
-    assert_non_null(strstr(reply.head, "Content-Type: text/event-stream"));
+    assert_non_null(strstr(reply.head, "Content-Type: text/event-stream; charset=utf-8\r\n"));
     assert_non_null(strstr(reply.head, "Cache-Control: no-cache\r\n"));
     assert_non_null(strstr(reply.head, "X-Accel-Buffering: no\r\n"));
     stream s = parse_stream(reply.body);
@@ -161,12 +161,15 @@ static void test_streamed_is_plain(void **state)
 
 static void test_stream_shape(void **state)
 {
-    char *body = api_body("ab\xf0\x9f\x98\x80", 6, "\"stream\":true");
+    /* Byte tokens of characters of every length: Latin, Cyrillic, Hangul, an emoji. */
+    static const char text[] = "ab\xd0\x96\xed\x95\x9c\xf0\x9f\x98\x80";
+    char *body = api_body(text, sizeof text - 1, "\"stream\":true");
     stream s = post_stream(*state, body, true);
     assert_true(s.done);
+    assert_string_equal(s.text[0], text);
     assert_null(s.usage);            /* nobody asked */
-    assert_int_equal(s.n_texts, 3);  /* a, b and the whole character */
-    assert_int_equal(s.n_events, 4); /* and the last one, which says why */
+    assert_int_equal(s.n_texts, 5);  /* each character at once and whole */
+    assert_int_equal(s.n_events, 6); /* and the last one, which says why */
     stream_free(&s);
     free(body);
 }
