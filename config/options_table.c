@@ -58,7 +58,7 @@ const roco_option_row roco_option_rows[] = {
     INT("step-tokens", SCHEDULER, step_tokens, 1, 8192, "512",
         "rows of one step at most; max-seqs + evict-stride or more, so that prompts always go on"),
     INT("max-seqs", SCHEDULER, max_seqs, 1, 4096, "64", "sequences running at once at most"),
-    INT("queue", SCHEDULER, queue, 0, 100000, "256", "sequences waiting at most; one more is answered with 503"),
+    INT("queue", SCHEDULER, queue, 0, 100000, "256", "sequences waiting at most; one more is answered with 429"),
     SECONDS("queue-timeout", SCHEDULER, queue_timeout, 0, ONE_DAY, "300", "seconds a request may wait; 0: no limit"),
     SECONDS("request-timeout", SCHEDULER, request_timeout, 0, ONE_DAY, "0",
             "seconds from arrival to the last token; 0: no limit"),
