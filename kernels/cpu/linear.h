@@ -83,6 +83,14 @@ typedef struct roco_linear_part {
     bool add;
 } roco_linear_part;
 
+/* What a SIMD variant works on at a time: one panel times the few rows whose sums fit in registers. */
+typedef struct roco_linear_tile {
+    const roco_linear_part *part;
+    uint32_t panel, row;  /* the first row of activations */
+    const uint8_t *ahead; /* this tile's share of the next panel, to fetch while working */
+    uint32_t ahead_lines; /* cache lines of it per block of inputs */
+} roco_linear_tile;
+
 typedef struct roco_linear_variant {
     /* One row of n_cols (a multiple of 32) values. A block with a NaN or an infinity gets scale NaN, which makes the
      * row's outputs NaN and touches no other row. */

@@ -26,11 +26,6 @@
 #define IN_ORDER(vector) __asm__("" : "+x"(vector))
 #define FORGET_LOADS()   __asm__ volatile("" ::: "memory")
 
-typedef struct tile {
-    const roco_linear_part *part;
-    uint32_t panel, row; /* the first row of activations */
-} tile;
-
 INLINE __m256 load_f16(const uint8_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
@@ -165,7 +160,7 @@ INLINE void add_quarter(roco_element element, roco_scales scales, const uint8_t 
         sum[r][v] = _mm256_fmadd_ps(min, _mm256_set1_ps(x[r]->scaled_sum), sum[r][v]);
 }
 
-INLINE void put(const tile *t, int rows, __m256 sum[MAX_ROWS][QUARTERS])
+INLINE void put(const roco_linear_tile *t, int rows, __m256 sum[MAX_ROWS][QUARTERS])
 {
     const roco_weight *weight = t->part->weight;
     uint32_t first = t->panel * ROCO_PANEL_ROWS;
@@ -180,12 +175,19 @@ INLINE void put(const tile *t, int rows, __m256 sum[MAX_ROWS][QUARTERS])
     }
 }
 
-INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t, int rows)
+INLINE const uint8_t *fetch_ahead(const uint8_t *ahead, uint32_t lines)
+{
+    for (uint32_t i = 0; i < lines; i++, ahead += 64)
+        _mm_prefetch((const char *)ahead, _MM_HINT_T1);
+    return ahead;
+}
+
+INLINE void integer_tile(roco_element element, roco_scales scales, const roco_linear_tile *t, int rows)
 {
     const roco_weight *weight = t->part->weight;
     const uint32_t n_blocks = weight->n_cols / ROCO_BLOCK, zero_shift = weight->zero_shift;
     const bool super = scales == ROCO_SCALES_SUPER_MIN || scales == ROCO_SCALES_SPLIT;
-    const uint8_t *at = weight->panels + t->panel * weight->panel_bytes, *header = at;
+    const uint8_t *at = weight->panels + t->panel * weight->panel_bytes, *header = at, *ahead = t->ahead;
     const roco_q8_block *x[MAX_ROWS];
     __m256 sum[MAX_ROWS][QUARTERS];
     ROCO_UNROLL
@@ -195,6 +197,7 @@ INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t
             sum[r][v] = _mm256_setzero_ps();
     }
     for (uint32_t b = 0; b < n_blocks; b++, at += weight->block_bytes) {
+        ahead = fetch_ahead(ahead, t->ahead_lines);
         if (super && b % ROCO_SUPER_BLOCKS == 0) {
             header = at;
             at += weight->header_bytes;
@@ -223,7 +226,7 @@ INLINE __m256 load_element(roco_element element, const uint8_t *p)
 }
 
 /* Two quarters at a time: with four rows of activations eight sums stay in registers. */
-INLINE void float_half(roco_element element, const tile *t, int rows, int v, __m256 sum[MAX_ROWS][QUARTERS])
+INLINE void float_half(roco_element element, const roco_linear_tile *t, int rows, int v, __m256 sum[MAX_ROWS][QUARTERS])
 {
     const roco_weight *weight = t->part->weight;
     const uint32_t n_cols = weight->n_cols, vector_bytes = element == ROCO_ELEMENT_F32 ? 32 : 16;
@@ -240,7 +243,7 @@ INLINE void float_half(roco_element element, const tile *t, int rows, int v, __m
     }
 }
 
-INLINE void float_tile(roco_element element, const tile *t, int rows)
+INLINE void float_tile(roco_element element, const roco_linear_tile *t, int rows)
 {
     __m256 sum[MAX_ROWS][QUARTERS];
     ROCO_UNROLL

@@ -19,11 +19,6 @@
 #define INLINE   static inline __attribute__((always_inline))
 #define MAX_ROWS 4
 
-typedef struct tile {
-    const roco_linear_part *part;
-    uint32_t panel, row; /* the first row of activations */
-} tile;
-
 /* One block's scales: [half of the inputs][half of the rows]; the second half of the inputs only when split. */
 typedef struct block_scales {
     __m512 scale[2][2], min[2];
@@ -175,7 +170,7 @@ INLINE __mmask16 lanes_of(const roco_weight *weight, uint32_t panel, int v)
     return weight->n_rows - first >= 16 ? 0xffff : (__mmask16)((1u << (weight->n_rows - first)) - 1);
 }
 
-INLINE void put(const tile *t, int rows, __m512 sum[MAX_ROWS][2])
+INLINE void put(const roco_linear_tile *t, int rows, __m512 sum[MAX_ROWS][2])
 {
     const roco_weight *weight = t->part->weight;
     float *out = t->part->out + (size_t)t->row * weight->n_rows + (size_t)t->panel * ROCO_PANEL_ROWS;
@@ -191,13 +186,20 @@ INLINE void put(const tile *t, int rows, __m512 sum[MAX_ROWS][2])
     }
 }
 
-INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t, int rows)
+INLINE const uint8_t *fetch_ahead(const uint8_t *ahead, uint32_t lines)
+{
+    for (uint32_t i = 0; i < lines; i++, ahead += 64)
+        _mm_prefetch((const char *)ahead, _MM_HINT_T1);
+    return ahead;
+}
+
+INLINE void integer_tile(roco_element element, roco_scales scales, const roco_linear_tile *t, int rows)
 {
     const roco_weight *weight = t->part->weight;
     const bool super = scales == ROCO_SCALES_SUPER_MIN || scales == ROCO_SCALES_SPLIT;
     const uint32_t n_blocks = weight->n_cols / ROCO_BLOCK, zero_shift = weight->zero_shift;
     const uint32_t scale_bytes = roco_scales_bytes(scales), integer_bytes = element == ROCO_ELEMENT_U4 ? 512 : 1024;
-    const uint8_t *at = weight->panels + t->panel * weight->panel_bytes;
+    const uint8_t *at = weight->panels + t->panel * weight->panel_bytes, *ahead = t->ahead;
     const roco_q8_block *x[MAX_ROWS];
     __m512 sum[MAX_ROWS][2];
     super_scales header = {0};
@@ -207,6 +209,7 @@ INLINE void integer_tile(roco_element element, roco_scales scales, const tile *t
         sum[r][0] = sum[r][1] = _mm512_setzero_ps();
     }
     for (uint32_t b = 0; b < n_blocks; b++) {
+        ahead = fetch_ahead(ahead, t->ahead_lines);
         if (super && b % ROCO_SUPER_BLOCKS == 0) {
             load_super(scales, at, &header);
             at += weight->header_bytes;
@@ -234,7 +237,7 @@ INLINE __m512 load_element(roco_element element, const uint8_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
 }
 
-INLINE void float_tile(roco_element element, const tile *t, int rows)
+INLINE void float_tile(roco_element element, const roco_linear_tile *t, int rows)
 {
     const roco_weight *weight = t->part->weight;
     const uint32_t n_cols = weight->n_cols, vector_bytes = element == ROCO_ELEMENT_F32 ? 64 : 32;

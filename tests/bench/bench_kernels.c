@@ -19,6 +19,9 @@
 #define KV       192u
 #define VOCAB    49152u
 
+#define READ_TASKS 16u
+#define HUGE_PAGE  ((size_t)2 << 20)
+
 typedef struct bench_layer {
     roco_weight *q, *k, *v, *o, *gate, *up, *down;
 } bench_layer;
@@ -80,40 +83,43 @@ static void open_weights(bench *b, roco_tensor_type type)
 
 /* --- the machine's own read speed: the threads sum an array as large as the weights --- */
 
+typedef uint64_t line __attribute__((vector_size(64)));
+
 typedef struct read_job {
-    const uint64_t *words;
-    size_t words_per_task;
-    uint64_t sums[64];
+    const line *lines;
+    size_t lines_per_task;
+    line sums[READ_TASKS];
 } read_job;
 
 static void read_task(void *context, uint32_t thread, uint32_t task)
 {
     read_job *job = context;
-    const uint64_t *w = job->words + task * job->words_per_task;
-    uint64_t s[8] = {0};
-    for (size_t i = 0; i < job->words_per_task; i += 8)
-        for (size_t j = 0; j < 8; j++)
-            s[j] += w[i + j];
-    for (size_t j = 0; j < 8; j++)
-        job->sums[task % 64] += s[j];
+    const line *at = job->lines + task * job->lines_per_task;
+    line s[4] = {{0}};
+    for (size_t i = 0; i + 4 <= job->lines_per_task; i += 4)
+        for (size_t j = 0; j < 4; j++) {
+            __builtin_prefetch(&at[i + j + 64]);
+            s[j] += at[i + j];
+        }
+    job->sums[task] = s[0] + s[1] + s[2] + s[3];
 }
 
 static double read_gigabytes_per_second(bench *b)
 {
-    size_t bytes = b->backend->ops->weight_bytes(b->backend) / 4096 * 4096;
-    read_job job = {.words = aligned_alloc(4096, bytes), .words_per_task = bytes / 8 / 64};
-    if (job.words == NULL)
+    size_t bytes = b->backend->ops->weight_bytes(b->backend) / HUGE_PAGE * HUGE_PAGE;
+    read_job job = {.lines = aligned_alloc(HUGE_PAGE, bytes), .lines_per_task = bytes / 64 / READ_TASKS};
+    if (job.lines == NULL)
         return 0;
-    (void)madvise((void *)job.words, bytes, MADV_HUGEPAGE);
-    memset((void *)job.words, 1, bytes);
+    (void)madvise((void *)job.lines, bytes, MADV_HUGEPAGE);
+    memset((void *)job.lines, 1, bytes);
     double best = 0;
     for (int i = 0; i < 20; i++) {
         uint64_t start = roco_now_ns();
-        roco_threads_run(roco_cpu_of(b->backend)->threads, 64, read_task, &job);
+        roco_threads_run(roco_cpu_of(b->backend)->threads, READ_TASKS, read_task, &job);
         double speed = (double)bytes / (double)(roco_now_ns() - start);
         best = speed > best ? speed : best;
     }
-    free((void *)job.words);
+    free((void *)job.lines);
     return best;
 }
 
