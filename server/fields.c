@@ -56,6 +56,7 @@ static bool is_harmless(roco_harmless harmless, const cJSON *value)
     switch (harmless) {
     case ROCO_HARMLESS_NULL: return false;
     case ROCO_HARMLESS_FALSE: return cJSON_IsFalse(value);
+    case ROCO_HARMLESS_TRUE: return cJSON_IsTrue(value);
     case ROCO_HARMLESS_ZERO: return cJSON_IsNumber(value) && value->valuedouble == 0;
     case ROCO_HARMLESS_ONE: return cJSON_IsNumber(value) && value->valuedouble == 1;
     case ROCO_HARMLESS_EMPTY:
@@ -114,12 +115,13 @@ static const char *harmless_text(roco_harmless harmless)
 {
     switch (harmless) {
     case ROCO_HARMLESS_NULL: return "null";
-    case ROCO_HARMLESS_FALSE: return "false";
-    case ROCO_HARMLESS_ZERO: return "0";
-    case ROCO_HARMLESS_ONE: return "1";
-    case ROCO_HARMLESS_EMPTY: return "empty";
-    case ROCO_HARMLESS_NONE: return "\"none\"";
-    case ROCO_HARMLESS_TEXT: return "type text";
+    case ROCO_HARMLESS_FALSE: return "null or false";
+    case ROCO_HARMLESS_TRUE: return "null or true";
+    case ROCO_HARMLESS_ZERO: return "null or 0";
+    case ROCO_HARMLESS_ONE: return "null or 1";
+    case ROCO_HARMLESS_EMPTY: return "null or empty";
+    case ROCO_HARMLESS_NONE: return "null or \"none\"";
+    case ROCO_HARMLESS_TEXT: return "null or type text";
     }
     return "null";
 }
@@ -134,7 +136,7 @@ void roco_fields_print(const roco_field *fields, FILE *out)
         case ROCO_FIELD_INTEGER: fprintf(out, "integer %.0f..%.0f", f->low, f->high); break;
         case ROCO_FIELD_NUMBER: fprintf(out, "number %g..%g", f->low, f->high); break;
         case ROCO_FIELD_CUSTOM: fputs(f->type, out); break;
-        case ROCO_FIELD_REFUSED: fprintf(out, "refused unless null or %s", harmless_text(f->harmless)); break;
+        case ROCO_FIELD_REFUSED: fprintf(out, "refused unless %s", harmless_text(f->harmless)); break;
         case ROCO_FIELD_IGNORED: fputs("anything", out); break;
         }
         fprintf(out, " | %s | %s |\n", f->fallback ? f->fallback : "", f->help ? f->help : "");

@@ -28,6 +28,7 @@ typedef enum roco_field_kind {
 typedef enum roco_harmless {
     ROCO_HARMLESS_NULL,
     ROCO_HARMLESS_FALSE,
+    ROCO_HARMLESS_TRUE,
     ROCO_HARMLESS_ZERO,
     ROCO_HARMLESS_ONE,
     ROCO_HARMLESS_EMPTY, /* "", [] or {} */

@@ -174,7 +174,10 @@ const roco_field roco_completion_fields[] = {
     REFUSED("xtc_probability", ZERO), REFUSED("use_beam_search", FALSE), REFUSED("grammar", EMPTY),
     REFUSED("json_schema", NULL), REFUSED("guided_json", NULL), REFUSED("guided_regex", EMPTY),
     REFUSED("guided_choice", EMPTY), REFUSED("guided_grammar", EMPTY), REFUSED("structured_outputs", NULL),
-    REFUSED("truncate_prompt_tokens", NULL),
+    REFUSED("truncate_prompt_tokens", NULL), REFUSED("max_new_tokens", NULL), REFUSED("allowed_token_ids", EMPTY),
+    REFUSED("include_stop_str_in_output", FALSE), REFUSED("skip_special_tokens", TRUE),
+    REFUSED("no_repeat_ngram_size", ZERO), REFUSED("logits_processors", EMPTY), REFUSED("regex", EMPTY),
+    REFUSED("ebnf", EMPTY), REFUSED("dynatemp_range", ZERO), REFUSED("tfs_z", ONE), REFUSED("top_a", ZERO),
     {0},
 };
 /* clang-format on */

@@ -175,6 +175,10 @@ static void test_unsupported(void **state)
         {"min_tokens", "0", "5"},
         {"stop_token_ids", "[]", "[2]"},
         {"messages", "null", "[]"},
+        {"max_new_tokens", "null", "5"},
+        {"allowed_token_ids", "[]", "[7]"},
+        {"skip_special_tokens", "true", "false"},
+        {"tfs_z", "1.0", "0.9"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char members[256];
