@@ -220,6 +220,46 @@ static void test_rope_freqs_are_used(void **state)
     assert_memory_not_equal(plain, scaled, sizeof plain);
 }
 
+/* What the log wrote on standard error while the file was opened, in `text`. */
+static roco_status open_and_read_log(gguf_writer *w, float *last, char *text, size_t room)
+{
+    int ends[2], saved = dup(STDERR_FILENO);
+    assert_int_equal(pipe(ends), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    close(ends[1]);
+    roco_error error = {0};
+    roco_status status = open_written(w, &error, last);
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    close(saved);
+    ssize_t size = read(ends[0], text, room - 1);
+    text[size > 0 ? size : 0] = '\0';
+    close(ends[0]);
+    return status;
+}
+
+static void test_tensors_nobody_knows_give_one_warning(void **state)
+{
+    tiny_model model = tiny_model_default();
+    const uint64_t dims[] = {8};
+    const float values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float plain[320], more[320];
+    char log[4096];
+    gguf_writer w;
+    gguf_writer_init(&w);
+    tiny_model_write(&model, &w);
+    assert_int_equal(open_and_read_log(&w, plain, log, sizeof log), ROCO_OK);
+    assert_null(strstr(log, "not used"));
+    gguf_writer_init(&w);
+    tiny_model_write(&model, &w);
+    gguf_tensor(&w, "blk.0.attn_rot_embd.weight", ROCO_TYPE_F32, 1, dims, values, sizeof values);
+    gguf_tensor(&w, "blk.7.whatever.weight", ROCO_TYPE_F32, 1, dims, values, sizeof values);
+    assert_int_equal(open_and_read_log(&w, more, log, sizeof log), ROCO_OK);
+    const char *warning = strstr(log, "2 tensors that are not used");
+    assert_non_null(warning);
+    assert_null(strstr(strchr(warning, '\n'), "not used"));
+    assert_memory_equal(plain, more, sizeof plain);
+}
+
 /* Quantised activations move the logits a little; a wrong scale or a wrong order of blocks moves them elsewhere. */
 static void test_every_type_gives_the_same_logits_in_both_precisions(void **state)
 {
@@ -255,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_unsupported_things_are_named),
         cmocka_unit_test(test_head_size_keys),
         cmocka_unit_test(test_rope_freqs_are_used),
+        cmocka_unit_test(test_tensors_nobody_knows_give_one_warning),
         cmocka_unit_test(test_every_type_gives_the_same_logits_in_both_precisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
