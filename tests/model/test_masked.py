@@ -102,3 +102,4 @@ def test_the_kept_set_moves_on(build, tiny, tmp_path):
         assert len(late) == 32 and set(range(4)) <= late and set(range(290, 300)) <= late  # sinks and the window
         assert sum(100 <= p < 290 for p in late) >= 6
         assert len(early & late) < len(early) - 6
+    assert len(set(map(frozenset, kept[300]))) == len(kept[300])  # each head chooses for itself
