@@ -13,6 +13,7 @@ import time
 
 import pytest
 import requests
+from conftest import ROOT
 
 VOCAB = 320  # the tiny model's; id 3 is the byte 0
 STORY = "Once upon a time, in a small village by the sea, there lived an old fisherman. "
@@ -352,6 +353,24 @@ def test_the_drain_limit_answers_what_still_runs(start):
         t.join(10)
     assert [r.status_code for r in out] == [503] * 20
     assert {r.json()["error"]["code"] for r in out} == {"shutting_down"}
+
+
+# --- metrics ---
+
+def test_every_metric_is_in_the_docs_with_its_kind(tiny):
+    """Dashboards are built on the documented names: none is missing, none is there that the docs do not tell of."""
+    text = requests.get(tiny.url + "/metrics", timeout=5).text
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
+    documented = set()
+    for row in re.findall(r"^\| (`roco_.*)$", (ROOT / "docs/API.md").read_text(), re.M):
+        names, kind, _ = row.split(" | ", 2)
+        for name in re.findall(r"`(roco_\w+)", names):
+            documented.add(name)
+            assert kinds.get(name) in re.split(r"\W+", kind.replace("histograms", "histogram")), (name, kind)
+    assert documented == set(kinds)
+    assert set(re.findall(r"^# HELP (\S+) \S", text, re.M)) == set(kinds)
+    assert all(re.fullmatch("roco_[a-z_]+", name) for name in kinds)
+    assert all(name.endswith("_total") for name, kind in kinds.items() if kind == "counter")
 
 
 # --- bodies ---
