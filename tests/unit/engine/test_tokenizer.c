@@ -2,12 +2,12 @@
  * the rules that have no reference: bytes that are no UTF-8, limits, time. */
 #include "support_tokenizer.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <threads.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -386,24 +386,30 @@ static void long_runs_take_near_linear_time(void **state)
     free(text);
 }
 
-static int encode_often(void *argument)
+typedef struct encoder {
+    const roco_tokenizer *tokenizer;
+    size_t n_ids; /* of every encoding; 0 when one failed or differed */
+} encoder;
+
+static void *encode_often(void *argument)
 {
-    const roco_tokenizer *tokenizer = argument;
+    encoder *e = argument;
     static const char text[] = "Don't  stop <think> 12345 words, 語 and   spaces\n\n";
     size_t first = 0;
     for (int i = 0; i < 500; i++) {
         roco_ids ids = {0};
-        if (roco_tokenizer_encode(tokenizer, text, sizeof text - 1, ROCO_ENCODE_SPECIAL, 0, &ids, NULL)) {
-            return -1;
+        if (roco_tokenizer_encode(e->tokenizer, text, sizeof text - 1, ROCO_ENCODE_SPECIAL, 0, &ids, NULL)) {
+            return NULL;
         }
         first = i == 0 ? ids.size : first;
         bool same = ids.size == first;
         roco_ids_free(&ids);
         if (!same) {
-            return -1;
+            return NULL;
         }
     }
-    return (int)first;
+    e->n_ids = first;
+    return NULL;
 }
 
 static void threads_share_a_tokenizer(void **state)
@@ -411,16 +417,17 @@ static void threads_share_a_tokenizer(void **state)
     (void)state;
     enum { THREADS = 4 };
     roco_tokenizer *tokenizer = build_as("llama-bpe");
-    thrd_t threads[THREADS];
-    int alone = encode_often(tokenizer);
-    assert_true(alone > 0);
+    pthread_t threads[THREADS];
+    encoder encoders[THREADS], alone = {.tokenizer = tokenizer};
+    encode_often(&alone);
+    assert_true(alone.n_ids > 0);
     for (size_t i = 0; i < THREADS; i++) {
-        assert_int_equal(thrd_create(&threads[i], encode_often, tokenizer), thrd_success);
+        encoders[i] = (encoder){.tokenizer = tokenizer};
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_often, &encoders[i]), 0);
     }
     for (size_t i = 0; i < THREADS; i++) {
-        int result;
-        thrd_join(threads[i], &result);
-        assert_int_equal(result, alone);
+        pthread_join(threads[i], NULL);
+        assert_int_equal(encoders[i].n_ids, alone.n_ids);
     }
     roco_tokenizer_close(tokenizer);
 }
