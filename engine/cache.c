@@ -3,34 +3,51 @@
  * The block table is written here once, layer-major and head-major; the backend fills the pages and keeps held and
  * victim of each head.
  */
+#include "engine/profile.h"
 #include "engine/state.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Slots a head may hold, never more than the sequence needs; *evicts says whether they can run out. */
-static uint32_t head_slots(const roco_cache_spec *spec, uint32_t head, bool *evicts)
-{
-    uint32_t budget = spec->length;
-    if (spec->policy->evicts)
-        budget = spec->head_budgets ? spec->head_budgets[head] : spec->budget;
-    *evicts = budget < spec->length;
-    return *evicts ? budget : spec->length;
-}
 
 static uint32_t count_heads(const roco_engine *engine)
 {
     return engine->info.n_layers * engine->info.n_kv_heads;
 }
 
+/* Where heads differ. Without any, `whole` is 0. */
+static roco_head_shares shares_for(const roco_engine *engine, const roco_cache_spec *spec)
+{
+    const bool by_profile = engine->ranks && !spec->uniform && !spec->head_budgets && spec->policy->evicts &&
+                            spec->budget < spec->length && (uint64_t)spec->sink + spec->recent < spec->budget;
+    if (!by_profile)
+        return (roco_head_shares){0};
+    return roco_head_shares_make(count_heads(engine), spec->budget, spec->length, spec->sink + spec->recent,
+                                 engine->info.layout.slots);
+}
+
+/* Slots a head may hold, never more than the sequence needs; *evicts says whether they can run out. */
+static uint32_t head_slots(const roco_engine *engine, const roco_cache_spec *spec, const roco_head_shares *shares,
+                           uint32_t head, bool *evicts)
+{
+    uint32_t budget = spec->length;
+    if (shares->whole)
+        budget = roco_head_share(shares, engine->ranks[head]);
+    else if (spec->policy->evicts)
+        budget = spec->head_budgets ? spec->head_budgets[head] : spec->budget;
+    *evicts = budget < spec->length;
+    return *evicts ? budget : spec->length;
+}
+
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec)
 {
+    const roco_head_shares shares = shares_for(engine, spec);
     bool evicts;
-    if (!spec->head_budgets)
-        return count_heads(engine) * roco_kv_pages_for(&engine->info.layout, head_slots(spec, 0, &evicts));
+    if (!spec->head_budgets && !shares.whole)
+        return count_heads(engine) *
+               roco_kv_pages_for(&engine->info.layout, head_slots(engine, spec, &shares, 0, &evicts));
     uint32_t n_pages = 0;
     for (uint32_t head = 0; head < count_heads(engine); head++)
-        n_pages += roco_kv_pages_for(&engine->info.layout, head_slots(spec, head, &evicts));
+        n_pages += roco_kv_pages_for(&engine->info.layout, head_slots(engine, spec, &shares, head, &evicts));
     return n_pages;
 }
 
@@ -39,9 +56,10 @@ static roco_status check_spec(const roco_engine *engine, const roco_cache_spec *
     if (spec->length < 1 || spec->length > engine->info.n_context)
         return roco_fail(error, ROCO_INVALID, "length", "a sequence of %u tokens; allowed: 1..%u", spec->length,
                          engine->info.n_context);
+    const roco_head_shares shares = shares_for(engine, spec);
     bool evicts;
     for (uint32_t head = 0; head < count_heads(engine); head++) {
-        uint32_t slots = head_slots(spec, head, &evicts);
+        uint32_t slots = head_slots(engine, spec, &shares, head, &evicts);
         if (evicts && (uint64_t)spec->sink + spec->recent >= slots)
             return roco_fail(error, ROCO_INVALID, "kv_budget",
                              "%u protected first tokens and %u newest ones leave no room in a budget of %u", spec->sink,
@@ -61,10 +79,11 @@ static roco_status deal_pages(roco_engine *engine, const roco_cache_spec *spec, 
     cache->sequence.pages = table;
     if (!cache->heads || !cache->sequence.heads || !table)
         return ROCO_NO_MEMORY;
+    const roco_head_shares shares = shares_for(engine, spec);
     uint32_t next = 0;
     for (uint32_t head = 0; head < cache->n_heads; head++) {
         roco_kv_head *h = &cache->heads[head];
-        h->budget = head_slots(spec, head, &h->evicts);
+        h->budget = head_slots(engine, spec, &shares, head, &h->evicts);
         h->victim = ROCO_NO_SLOT;
         h->first_page = next;
         next += roco_kv_pages_for(&engine->info.layout, h->budget);

@@ -193,10 +193,26 @@ void roco_engine_close(roco_engine *e)
     free(e->host_sines);
     free(e->host_logits);
     free(e->sampler_scratch);
+    free(e->ranks);
     free(e);
 }
 
 const roco_engine_info *roco_engine_describe(const roco_engine *engine)
 {
     return &engine->info;
+}
+
+roco_status roco_engine_use_profile(roco_engine *e, const float *scores, roco_error *error)
+{
+    const uint32_t n = e->info.n_layers * e->info.n_kv_heads;
+    uint32_t *ranks = calloc(n, sizeof *ranks);
+    if (!ranks)
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory for a head profile");
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < n; j++)
+            ranks[i] += scores[j] > scores[i] || (scores[j] == scores[i] && j < i);
+    free(e->ranks);
+    e->ranks = ranks;
+    e->info.has_profile = true;
+    return ROCO_OK;
 }

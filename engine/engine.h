@@ -40,6 +40,7 @@ typedef struct roco_engine_info {
     const char *architecture;
     uint32_t n_vocab, n_context, n_layers, n_heads, n_kv_heads, width;
     uint32_t stride, step_tokens;
+    bool has_profile; /* budgets go by head */
     roco_kv_layout layout;
     uint32_t n_pages; /* in the pool */
     uint64_t pool_bytes, weight_bytes, scratch_bytes;
@@ -53,17 +54,23 @@ void roco_engine_close(roco_engine *engine); /* every cache must be closed */
 /* Valid until close. Any thread. */
 const roco_engine_info *roco_engine_describe(const roco_engine *engine);
 
+/* Budgets go by head from now on (profile.h): scores [n_layers * n_kv_heads], layer-major; the better a head retrieves,
+ * the higher. Copies. Before the first cache and the first question for pages. ROCO_NO_MEMORY. */
+roco_status roco_engine_use_profile(roco_engine *engine, const float *scores, roco_error *error);
+
 /* What a sequence's cache must be able to hold. */
 typedef struct roco_cache_spec {
     const roco_policy *policy;
     uint32_t budget; /* average tokens a head may hold; ignored by policies that do not evict */
     uint32_t length; /* prompt + max_tokens, 1..n_context */
     uint32_t sink, recent;
-    const uint32_t
-        *head_budgets; /* [n_layers * n_kv_heads], layer-major, or NULL: all equal to budget. Borrowed for the call. */
+    bool uniform;                 /* all heads get `budget`, though the engine has a head profile */
+    const uint32_t *head_budgets; /* [n_layers * n_kv_heads], layer-major: the heads' own budgets. NULL: by the engine's
+                                     profile, else all equal to budget. Borrowed for the call. */
 } roco_cache_spec;
 
-/* Pages the cache will hold from open to close: sum over layers and heads of ceil(min(length, budget) / slots). */
+/* Pages the cache will hold from open to close: sum over layers and heads of ceil(min(length, budget) / slots). With a
+ * head profile never more than without. */
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec);
 /* Copies the block table pages[roco_cache_pages()]. ROCO_INVALID when sink + recent leave no room in a head's budget.
  * Returns owned. */

@@ -197,3 +197,23 @@ uint32_t roco_gguf_version(const roco_gguf *gguf)
 {
     return gguf->version;
 }
+
+static uint64_t fnv1a(uint64_t hash, const uint8_t *data, uint64_t size)
+{
+    for (uint64_t i = 0; i < size; i++)
+        hash = (hash ^ data[i]) * 0x100000001b3u;
+    return hash;
+}
+
+uint64_t roco_gguf_fingerprint(const roco_gguf *gguf)
+{
+    enum { BLOCKS = 256, BLOCK_BYTES = 4096 };
+    const uint64_t block = gguf->size < BLOCK_BYTES ? gguf->size : BLOCK_BYTES;
+    uint8_t size[8]; /* little endian, whatever the machine */
+    for (int i = 0; i < 8; i++)
+        size[i] = (uint8_t)(gguf->size >> (8 * i));
+    uint64_t hash = fnv1a(0xcbf29ce484222325u, size, sizeof size);
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        hash = fnv1a(hash, gguf->data + (gguf->size - block) / (BLOCKS - 1) * i, block);
+    return hash;
+}

@@ -57,6 +57,9 @@ void roco_gguf_close(roco_gguf *gguf);
 const char *roco_gguf_path(const roco_gguf *gguf);
 uint64_t roco_gguf_bytes(const roco_gguf *gguf);
 uint32_t roco_gguf_version(const roco_gguf *gguf);
+/* Tells model files apart, quickly even on large ones: FNV-1a (64 bits) over the size and 256 blocks of 4 KiB, spread
+ * evenly over the file from its start to its end. Against mistakes, not against malice. */
+uint64_t roco_gguf_fingerprint(const roco_gguf *gguf);
 
 /* Getters by key. Return ROCO_OK, ROCO_NOT_FOUND (missing; `error` is filled, *out untouched) or ROCO_FORMAT (another
  * kind, out of the range asked for). Integers are read from any integer width, a

@@ -4,6 +4,7 @@
  *   cache.c     one sequence's cache: budgets by head, block table, measures
  *   step.c      one step: items to chunks, forward, logits, sampling
  *   forward.c   the model's forward pass over the backend's operations
+ *   profile_*.c which heads retrieve: measuring, files, and the budgets that follow
  */
 #ifndef ROCO_ENGINE_STATE_H
 #define ROCO_ENGINE_STATE_H
@@ -48,6 +49,9 @@ struct roco_engine {
     float *host_logits;               /* [n_vocab] */
     void *sampler_scratch;
     uint64_t fault_nan; /* test switch: counts down to the token that sees a NaN; 0 off */
+    uint32_t *ranks;    /* [n_layers * n_kv_heads] of each head in the profile, from 0; NULL without one */
+    void (*observe)(void *context, uint32_t layer); /* after each layer's attention; NULL but while profiling */
+    void *observe_context;
 };
 
 /* x = embedding of ids, then all layers; chunks cover rows 0..n_rows-1. Buffers hold cosines and sines. */

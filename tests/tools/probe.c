@@ -3,12 +3,16 @@
  *     probe MODEL IDS.json [--tokens N] [--decode N] [--policy P] [--budget B] [--head-budgets FILE] [--stride N]
  * [--precision P]
  *           [--kv-type T] [--isa I] [--threads N] [--step-tokens N] [--logits OUT] [--kept OUT] [--nll]
+ *           [--profile OUT]
  *
  * --decode N feeds the last N ids one by one, as decode does. --logits writes float32 [tokens, vocabulary]; --kept
  * writes a line "layer head position position ..." per head, ascending; --nll prints the mean of -log p of ids[1..].
+ * --profile takes the first half of the ids as passage, the second as filler, and writes the head profile; nothing else
+ * is done.
  */
 #include "engine/engine.h"
 #include "engine/policies.h"
+#include "engine/profile.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -17,7 +21,7 @@
 #include <string.h>
 
 typedef struct options {
-    const char *model, *ids, *policy, *head_budgets, *precision, *kv_type, *isa, *logits, *kept;
+    const char *model, *ids, *policy, *head_budgets, *precision, *kv_type, *isa, *logits, *kept, *profile;
     uint32_t tokens, decode, budget, stride, threads, step_tokens;
     bool nll;
 } options;
@@ -76,6 +80,7 @@ static options parse(int argc, char **argv)
         {"--isa", &o.isa, NULL},
         {"--logits", &o.logits, NULL},
         {"--kept", &o.kept, NULL},
+        {"--profile", &o.profile, NULL},
         {"--tokens", NULL, &o.tokens},
         {"--decode", NULL, &o.decode},
         {"--budget", NULL, &o.budget},
@@ -174,6 +179,20 @@ static void write_kept(const roco_engine *engine, const roco_cache *cache, const
         stop("cannot write kept positions");
 }
 
+static void profile(roco_engine *engine, const roco_gguf *gguf, const options *o)
+{
+    const roco_engine_info *info = roco_engine_describe(engine);
+    uint32_t n;
+    int32_t *ids = read_ints(o->ids, &n);
+    float *scores = malloc((size_t)info->n_layers * info->n_kv_heads * sizeof *scores);
+    roco_error error;
+    if (!scores || roco_profile_measure(engine, ids, n / 2, n - n / 2, NULL, NULL, scores, &error) ||
+        roco_profile_write(o->profile, gguf, info, scores, &error))
+        stop(error.message);
+    free(scores);
+    free(ids);
+}
+
 static void run(roco_engine *engine, const options *o)
 {
     uint32_t n, n_heads = 0;
@@ -230,7 +249,10 @@ int main(int argc, char **argv)
                                  .step_tokens = o.step_tokens};
     if (roco_engine_open(&config, &engine, &error))
         stop(error.message);
-    run(engine, &o);
+    if (o.profile)
+        profile(engine, gguf, &o);
+    else
+        run(engine, &o);
     roco_engine_close(engine);
     roco_gguf_close(gguf);
     return 0;

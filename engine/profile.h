@@ -1,0 +1,65 @@
+/* Head profiles: which heads look back, and how a budget is spent on them.
+ *
+ * A few heads ("retrieval heads": DuoAttention, arXiv 2410.10819; RazorAttention, 2407.15891) fetch what was read once
+ * and is asked for later. A profile gives each (layer, KV head) a score, measured once per model; by it a cache keeps
+ * the best heads whole and every other one at half the budget, in no more memory than equal budgets take.
+ */
+#ifndef ROCO_ENGINE_PROFILE_H
+#define ROCO_ENGINE_PROFILE_H
+
+#include "engine/engine.h"
+#include "engine/tokenizer.h"
+
+/* Tokens of the passage and of the filler that a profile is measured on; less where the context or pool is small. */
+#define ROCO_PROFILE_PART     300u
+#define ROCO_PROFILE_MIN_PART 32u
+
+/* Called after each step with the tokens done so far. */
+typedef void roco_profile_progress(void *context, uint32_t done, uint32_t total);
+
+/* Runs `passage, filler, passage` and writes scores [n_layers * n_kv_heads], layer-major, 0..1 or a little more: the
+ * attention that the second copy's tokens pay to their first copies and to the tokens after those, as a mean over
+ * tokens, and of a group's query heads the highest. ids [n_passage + n_filler], n_passage >= 2. Uses pages from the
+ * pool's start: no cache may be open. Allocates. Engine thread. ROCO_TOO_LARGE when 2 n_passage + n_filler tokens fit
+ * neither context nor pool; ROCO_NO_MEMORY; ROCO_DEVICE. */
+roco_status roco_profile_measure(roco_engine *engine, const int32_t *ids, uint32_t n_passage, uint32_t n_filler,
+                                 roco_profile_progress *progress, void *context, float *scores, roco_error *error);
+/* The most tokens that passage and filler may have each, at most ROCO_PROFILE_PART; 0 when fewer than
+ * ROCO_PROFILE_MIN_PART would. */
+uint32_t roco_profile_part(const roco_engine *engine);
+/* Fills ids[n] with text-like nonsense that any model can be profiled with: ordinary tokens drawn from a fixed seed. */
+void roco_profile_draw(const roco_tokenizer *tokenizer, int32_t *ids, uint32_t n);
+
+/* --- profile files --- */
+
+/* Writes a profile of the model in `gguf` as JSON. ROCO_IO. */
+roco_status roco_profile_write(const char *path, const roco_gguf *gguf, const roco_engine_info *info,
+                               const float *scores, roco_error *error);
+/* Reads it back. ROCO_IO (cannot be read), ROCO_FORMAT (no profile), ROCO_INVALID (of another model). scores
+ * [n_layers * n_kv_heads]. */
+roco_status roco_profile_read(const char *path, const roco_gguf *gguf, const roco_engine_info *info, float *scores,
+                              roco_error *error);
+/* The profile that roco brings along for this file; false when there is none. */
+bool roco_profile_builtin(const roco_gguf *gguf, const roco_engine_info *info, float *scores);
+
+/* --- budgets by head --- */
+
+/* How one sequence's slots are dealt: the n_whole best heads get `whole` each, the next one `partial`, all others
+ * `low`. */
+typedef struct roco_head_shares {
+    uint32_t n_whole;
+    uint32_t whole, partial, low;
+} roco_head_shares;
+
+/* For n_heads heads, budget < length, and pages of page_slots slots. No head's share is over `length`; the sum of
+ * slots is at most n_heads * budget, the sum of pages at most what equal budgets take. `guarded`: the protected tokens
+ * of a head, fewer than budget; every share has room for more than those. */
+roco_head_shares roco_head_shares_make(uint32_t n_heads, uint32_t budget, uint32_t length, uint32_t guarded,
+                                       uint32_t page_slots);
+/* The share of the head that is rank-th best, from 0. */
+static inline uint32_t roco_head_share(const roco_head_shares *shares, uint32_t rank)
+{
+    return rank < shares->n_whole ? shares->whole : rank == shares->n_whole ? shares->partial : shares->low;
+}
+
+#endif

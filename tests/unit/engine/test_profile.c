@@ -1,0 +1,231 @@
+/* Head profiles: how a budget is dealt, what a cache makes of it, files, and measuring on a tiny model. */
+#include "engine/policies.h"
+#include "engine/profile.h"
+#include "support_gguf.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static uint32_t pages(uint32_t slots)
+{
+    return (slots + 31) / 32;
+}
+
+static void check_shares(uint32_t n_heads, uint32_t budget, uint32_t length, uint32_t guarded)
+{
+    const roco_head_shares s = roco_head_shares_make(n_heads, budget, length, guarded, 32);
+    uint64_t slots = 0, n_pages = 0;
+    for (uint32_t rank = 0; rank < n_heads; rank++) {
+        const uint32_t share = roco_head_share(&s, rank);
+        assert_true(share > guarded && share <= length);
+        assert_true(rank == 0 || share <= roco_head_share(&s, rank - 1));
+        slots += share;
+        n_pages += pages(share);
+    }
+    assert_true(slots <= (uint64_t)n_heads * budget);
+    assert_true(n_pages <= (uint64_t)n_heads * pages(budget));
+}
+
+static void test_shares_never_take_more_than_equal_budgets(void **state)
+{
+    uint64_t random = 7;
+    for (uint32_t i = 0; i < 200000; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const uint32_t n_heads = 1 + (uint32_t)(random >> 33) % 300, budget = 32 + (uint32_t)(random >> 21) % 3000;
+        const uint32_t length = budget + 1 + (uint32_t)(random >> 40) % 20000;
+        check_shares(n_heads, budget, length, (uint32_t)(random >> 50) % (i % 2 ? budget : 20));
+    }
+}
+
+/* The definition in numpy: floor of half, then the best heads whole. 90 heads of 512 hold 9 heads of 2,816 whole. */
+static void test_shares_are_the_definition_s(void **state)
+{
+    roco_head_shares s = roco_head_shares_make(90, 512, 256 + 2560, 14, 32);
+    assert_int_equal(s.low, 256);
+    assert_int_equal(s.n_whole, 9);
+    assert_int_equal(s.whole, 2816);
+    assert_int_equal(s.partial, 256);
+    s = roco_head_shares_make(90, 512, 2400, 14, 32);
+    assert_int_equal(s.n_whole, 10);
+    assert_int_equal(s.partial, 90 * 512 - 10 * 2400 - 79 * 256);
+    s = roco_head_shares_make(90, 32, 4000, 14, 32); /* one page each is the least */
+    assert_int_equal(s.n_whole, 0);
+    assert_int_equal(s.low, 32);
+    s = roco_head_shares_make(4, 128, 1000, 110, 32); /* the floor has room beside the protected tokens */
+    assert_int_equal(s.low, 128);
+}
+
+typedef struct fixture {
+    char model_path[64], path[64];
+    roco_gguf *gguf;
+    roco_engine *engine;
+} fixture;
+
+static int open_fixture(void **state)
+{
+    static fixture f;
+    f = (fixture){0};
+    snprintf(f.model_path, sizeof f.model_path, "/tmp/roco-profile-%d.gguf", (int)getpid());
+    snprintf(f.path, sizeof f.path, "/tmp/roco-profile-%d.json", (int)getpid());
+    tiny_model model = tiny_model_default();
+    tiny_model_save(&model, f.model_path);
+    roco_error error = {0};
+    assert_int_equal(roco_gguf_open(f.model_path, &f.gguf, &error), ROCO_OK);
+    const roco_engine_config config = {.gguf = f.gguf,
+                                       .backend = "cpu",
+                                       .precision = "f32",
+                                       .threads = 1,
+                                       .kv_pool_tokens = 8192,
+                                       .stride = 16,
+                                       .step_tokens = 64};
+    if (roco_engine_open(&config, &f.engine, &error))
+        fail_msg("%s", error.message);
+    *state = &f;
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    fixture *f = *state;
+    roco_engine_close(f->engine);
+    roco_gguf_close(f->gguf);
+    unlink(f->model_path);
+    unlink(f->path);
+    return 0;
+}
+
+static void test_caches_follow_the_profile(void **state)
+{
+    fixture *f = *state;
+    const float scores[] = {0.1f, 0.7f, 0.1f, 0.2f}; /* 2 layers x 2 KV heads; equal scores rank by index */
+    roco_error error;
+    roco_cache_spec spec = {.policy = roco_policy_find("roco"), .budget = 64, .length = 130, .sink = 4, .recent = 10};
+    const uint32_t uniform = roco_cache_pages(f->engine, &spec);
+    assert_int_equal(roco_engine_use_profile(f->engine, scores, &error), ROCO_OK);
+    assert_true(roco_engine_describe(f->engine)->has_profile);
+    assert_true(roco_cache_pages(f->engine, &spec) <= uniform);
+    uint32_t table[64];
+    for (uint32_t i = 0; i < 64; i++)
+        table[i] = i;
+    roco_cache *cache = NULL;
+    assert_int_equal(roco_cache_open(f->engine, &spec, table, &cache, &error), ROCO_OK);
+    int32_t tokens[130] = {0}, positions[130];
+    for (uint32_t at = 0; at < 130;) {
+        roco_step_item item = {.cache = cache, .tokens = tokens, .n_tokens = at < 128 ? 64 : 1, .decode = at >= 128};
+        assert_int_equal(roco_engine_step(f->engine, &item, 1, &error), ROCO_OK);
+        at += item.n_tokens;
+        roco_cache_check(f->engine, cache);
+    }
+    /* 8 pages for 4 x 64 slots: one for each head, and the 4 others make the best head whole; 30 slots stay unused */
+    const uint32_t held[] = {32, 130, 32, 32};
+    for (uint32_t head = 0; head < 4; head++)
+        assert_int_equal(roco_cache_positions(f->engine, cache, head / 2, head % 2, positions), held[head]);
+    roco_cache_usage usage;
+    roco_cache_measure(cache, &usage);
+    assert_true(usage.held <= 64);
+    roco_cache_close(f->engine, cache);
+    spec.uniform = true;
+    assert_int_equal(roco_cache_open(f->engine, &spec, table, &cache, &error), ROCO_OK);
+    assert_int_equal(roco_cache_pages(f->engine, &spec), uniform);
+    roco_cache_close(f->engine, cache);
+}
+
+static void test_files(void **state)
+{
+    fixture *f = *state;
+    const roco_engine_info *info = roco_engine_describe(f->engine);
+    const float scores[] = {0.5f, 0.25f, 0, 1};
+    float read[4];
+    roco_error error;
+    assert_int_equal(roco_profile_write(f->path, f->gguf, info, scores, &error), ROCO_OK);
+    assert_int_equal(roco_profile_read(f->path, f->gguf, info, read, &error), ROCO_OK);
+    assert_memory_equal(read, scores, sizeof read);
+    assert_false(roco_profile_builtin(f->gguf, info, read));
+
+    roco_engine_info other = *info;
+    other.n_layers = 3;
+    assert_int_equal(roco_profile_read(f->path, f->gguf, &other, read, &error), ROCO_FORMAT);
+    assert_non_null(strstr(error.message, "3 x 2"));
+    assert_int_equal(roco_profile_read("/tmp/roco-no-such-file", f->gguf, info, read, &error), ROCO_IO);
+    assert_int_equal(roco_profile_write("/tmp/roco-no-such-folder/x", f->gguf, info, scores, &error), ROCO_IO);
+}
+
+static void rewrite(const fixture *f, const char *text)
+{
+    FILE *file = fopen(f->path, "w");
+    fputs(text, file);
+    fclose(file);
+}
+
+static void test_files_that_are_none(void **state)
+{
+    fixture *f = *state;
+    const roco_engine_info *info = roco_engine_describe(f->engine);
+    char head[128], text[512];
+    snprintf(head, sizeof head, "{\"roco_head_profile\": 1, \"model\": \"%016llx\", \"layers\": 2, \"kv_heads\": 2",
+             (unsigned long long)roco_gguf_fingerprint(f->gguf));
+    static const char *const bad[] = {
+        "",
+        ", \"scores\": ",
+        ", \"scores\": [[1, 2], [3]]}",
+        ", \"scores\": [[1, 2], [3, 4], [5]]}",
+        ", \"scores\": [[1, 2], [3, nan]]}",
+        ", \"scores\": [[1, 2], [3, -1]]}",
+        ", \"scores\": [[1, 2], [3, inf]]}",
+    };
+    float read[8];
+    roco_error error;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, "%s%s", head, bad[i]);
+        rewrite(f, text);
+        assert_int_equal(roco_profile_read(f->path, f->gguf, info, read, &error), ROCO_FORMAT);
+    }
+    rewrite(f, "{\"roco_head_profile\": 1, \"model\": \"0123456789abcdef\", \"layers\": 2}");
+    assert_int_equal(roco_profile_read(f->path, f->gguf, info, read, &error), ROCO_INVALID);
+    rewrite(f, "");
+    assert_int_equal(roco_profile_read(f->path, f->gguf, info, read, &error), ROCO_FORMAT);
+    snprintf(text, sizeof text, "%s, \"scores\": [[1, 2], [3, 4]]}", head);
+    rewrite(f, text);
+    assert_int_equal(roco_profile_read(f->path, f->gguf, info, read, &error), ROCO_OK);
+    assert_true(read[0] == 1 && read[3] == 4);
+}
+
+static void test_measuring(void **state)
+{
+    fixture *f = *state;
+    int32_t ids[120];
+    for (int32_t i = 0; i < 120; i++)
+        ids[i] = (i * 37 + 5) % 256 + 3;
+    float scores[4], again[4];
+    roco_error error;
+    assert_int_equal(roco_profile_part(f->engine), 170); /* a third of the context of 512 */
+    assert_int_equal(roco_profile_measure(f->engine, ids, 70, 50, NULL, NULL, scores, &error), ROCO_OK);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(scores[i] > 0 && scores[i] < 1);
+    assert_int_equal(roco_profile_measure(f->engine, ids, 70, 50, NULL, NULL, again, &error), ROCO_OK);
+    assert_memory_equal(scores, again, sizeof scores);
+    assert_int_equal(roco_profile_measure(f->engine, ids, 60, 60, NULL, NULL, again, &error), ROCO_OK);
+    assert_int_equal(roco_profile_measure(f->engine, ids, 300, 0, NULL, NULL, again, &error), ROCO_TOO_LARGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares_never_take_more_than_equal_budgets),
+        cmocka_unit_test(test_shares_are_the_definition_s),
+        cmocka_unit_test_setup_teardown(test_caches_follow_the_profile, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(test_files, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(test_files_that_are_none, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(test_measuring, open_fixture, close_fixture),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
