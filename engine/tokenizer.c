@@ -48,9 +48,13 @@ roco_status roco_tokenizer_build(const roco_tokenizer_source *source, roco_token
     if (!t) {
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for the tokenizer");
     }
-    roco_status status = roco_pretokenizer_init(&t->pre, source->pre, error);
+    roco_status status = source->scores ? ROCO_OK : roco_pretokenizer_init(&t->pre, source->pre, error);
     status = status ? status : roco_vocab_init(&t->vocab, source, error);
-    status = status ? status : roco_bpe_init(&t->bpe, &t->vocab, source, error);
+    if (source->scores) {
+        status = status ? status : roco_sp_init(&t->sp, &t->vocab, source, error);
+    } else {
+        status = status ? status : roco_bpe_init(&t->bpe, &t->vocab, source, error);
+    }
     status = status ? status : roco_added_init(&t->added, &t->vocab, error);
     status = status ? status : init_ends(t, source, error);
     if (status) {
@@ -59,7 +63,7 @@ roco_status roco_tokenizer_build(const roco_tokenizer_source *source, roco_token
     }
     t->bos = source->bos;
     t->eos = source->eos;
-    t->add_bos = source->add_bos < 0 ? t->pre.add_bos : source->add_bos > 0;
+    t->add_bos = source->add_bos < 0 ? source->scores || t->pre.add_bos : source->add_bos > 0;
     t->add_space_prefix = source->add_space_prefix;
     *out = t;
     return ROCO_OK;
@@ -72,6 +76,7 @@ void roco_tokenizer_close(roco_tokenizer *tokenizer)
     }
     roco_vocab_free(&tokenizer->vocab);
     roco_bpe_free(&tokenizer->bpe);
+    roco_sp_free(&tokenizer->sp);
     roco_added_free(&tokenizer->added);
     roco_pretokenizer_free(&tokenizer->pre);
     free(tokenizer->ends);
@@ -100,6 +105,30 @@ static roco_status read_strings(const roco_gguf *gguf, const char *key, roco_tex
         (*out)[i] = roco_gguf_array_string(gguf, key, i);
     }
     *n = (size_t)count;
+    return ROCO_OK;
+}
+
+/* The scores of n_vocab tokens. Returns owned. */
+static roco_status read_scores(const roco_gguf *gguf, size_t n_vocab, float **out, roco_error *error)
+{
+    static const char key[] = "tokenizer.ggml.scores";
+    roco_gguf_kind kind;
+    uint64_t count;
+    roco_status status = roco_gguf_array(gguf, key, &kind, &count, error);
+    if (status) {
+        return status == ROCO_NOT_FOUND ? roco_fail(error, ROCO_FORMAT, key, "the file has no %s", key) : status;
+    }
+    if ((kind != ROCO_GGUF_FLOAT32 && kind != ROCO_GGUF_FLOAT64) || count != n_vocab) {
+        return roco_fail(error, ROCO_FORMAT, key, "%llu values; %zu numbers are needed, one for each token",
+                         (unsigned long long)count, n_vocab);
+    }
+    *out = malloc((n_vocab ? n_vocab : 1) * sizeof **out);
+    if (!*out) {
+        return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %zu scores", n_vocab);
+    }
+    for (size_t i = 0; i < n_vocab; i++) {
+        (*out)[i] = (float)roco_gguf_array_float(gguf, key, i);
+    }
     return ROCO_OK;
 }
 
@@ -153,14 +182,16 @@ static roco_status read_bool(const roco_gguf *gguf, const char *key, bool otherw
     return roco_gguf_has(gguf, key) ? roco_gguf_bool(gguf, key, out, error) : ROCO_OK;
 }
 
-static roco_status read_flags(const roco_gguf *gguf, roco_tokenizer_source *source, roco_error *error)
+/* SentencePiece puts a space in front unless its file says no. */
+static roco_status read_flags(const roco_gguf *gguf, bool sentencepiece, roco_tokenizer_source *source,
+                              roco_error *error)
 {
     static const char bos_key[] = "tokenizer.ggml.add_bos_token";
     bool add_bos;
     roco_status status = read_bool(gguf, bos_key, false, &add_bos, error);
     source->add_bos = roco_gguf_has(gguf, bos_key) ? add_bos : -1;
     return status ? status
-                  : read_bool(gguf, "tokenizer.ggml.add_space_prefix", false, &source->add_space_prefix, error);
+                  : read_bool(gguf, "tokenizer.ggml.add_space_prefix", sentencepiece, &source->add_space_prefix, error);
 }
 
 /* A missing name leaves *out empty, which no check behind this lets pass. */
@@ -170,14 +201,21 @@ static roco_status read_name(const roco_gguf *gguf, const char *key, roco_text *
     return roco_gguf_has(gguf, key) ? roco_gguf_string(gguf, key, out, error) : ROCO_OK;
 }
 
-static roco_status check_model(const roco_gguf *gguf, roco_error *error)
+static bool is(roco_text text, const char *word)
+{
+    return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0;
+}
+
+static roco_status read_model(const roco_gguf *gguf, bool *sentencepiece, roco_error *error)
 {
     static const char key[] = "tokenizer.ggml.model";
     roco_text model;
     roco_status status = read_name(gguf, key, &model, error);
-    if (!status && (model.size != 4 || memcmp(model.data, "gpt2", 4) != 0)) {
+    *sentencepiece = is(model, "llama");
+    if (!status && !*sentencepiece && !is(model, "gpt2")) {
         status = roco_fail(error, ROCO_UNSUPPORTED, key,
-                           "the file's tokenizer is not supported; known: gpt2 (byte-level BPE)");
+                           "the file's tokenizer is not supported; known: gpt2 (byte-level BPE), llama "
+                           "(SentencePiece)");
     }
     return status;
 }
@@ -187,29 +225,38 @@ roco_status roco_tokenizer_open_as(const roco_gguf *gguf, const char *pre, roco_
     roco_tokenizer_source source = {0};
     roco_text *pieces = NULL, *merges = NULL;
     int32_t *types = NULL;
-    roco_status status = check_model(gguf, error);
+    float *scores = NULL;
+    bool sentencepiece = false;
+    roco_status status = read_model(gguf, &sentencepiece, error);
     if (!status && pre) {
         source.pre = (roco_text){pre, strlen(pre)};
     } else if (!status) {
         status = read_name(gguf, "tokenizer.ggml.pre", &source.pre, error);
     }
     status = status ? status : read_strings(gguf, "tokenizer.ggml.tokens", &pieces, &source.n_vocab, error);
-    status = status ? status : read_strings(gguf, "tokenizer.ggml.merges", &merges, &source.n_merges, error);
     size_t n = source.n_vocab;
+    if (!status && sentencepiece) {
+        status = read_scores(gguf, n, &scores, error);
+    } else if (!status) {
+        status = read_strings(gguf, "tokenizer.ggml.merges", &merges, &source.n_merges, error);
+    }
     status = status ? status : read_types(gguf, n, &types, error);
+    status = status ? status : read_id(gguf, "tokenizer.ggml.unknown_token_id", n, &source.unknown, error);
     status = status ? status : read_id(gguf, "tokenizer.ggml.bos_token_id", n, &source.bos, error);
     status = status ? status : read_id(gguf, "tokenizer.ggml.eos_token_id", n, &source.eos, error);
     status = status ? status : read_id(gguf, "tokenizer.ggml.eot_token_id", n, &source.eot, error);
-    status = status ? status : read_flags(gguf, &source, error);
+    status = status ? status : read_flags(gguf, sentencepiece, &source, error);
     if (!status) {
         source.pieces = pieces;
         source.types = types;
         source.merges = merges;
+        source.scores = scores;
         status = roco_tokenizer_build(&source, out, error);
     }
     free(pieces);
     free(merges);
     free(types);
+    free(scores);
     return status;
 }
 

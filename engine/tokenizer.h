@@ -1,4 +1,5 @@
-/* Text to token ids and back: byte-level BPE from the vocabulary and merges in a GGUF file.
+/* Text to token ids and back: byte-level BPE from the vocabulary and merges in a GGUF file, or SentencePiece's BPE from
+ * its vocabulary and scores.
  *
  * Opened once; then immutable: any number of threads may encode and decode at once. Ids are those of the model's
  * original tokenizer, with one exception: text is never normalised (Qwen 2's own tokenizer composes it to NFC first).
@@ -42,8 +43,10 @@ typedef enum roco_encode_flags {
  * byte that is not part of UTF-8 is encoded by its byte token and decodes back to itself. A byte for which the
  * vocabulary has no token is left out, as the original tokenizers do (SmolLM2's lacks a few control characters, among
  * them 0x04 and 0x1D, and the lead bytes of planes 4 to 11). User-defined (added, not control) tokens match always, the
- * longest at the leftmost place. Time is O(size log size). Errors: ROCO_NO_MEMORY; ROCO_TOO_LARGE when more than
- * max_ids would come out (max_ids 0: no limit), which is noticed early, or when the text is over 256 MiB. */
+ * longest at the leftmost place. With SentencePiece U+2581 in a text is a space, as in the original, and a space is put
+ * in front of the text and behind control tokens unless the file says no. Time is O(size log size). Errors:
+ * ROCO_NO_MEMORY; ROCO_TOO_LARGE when more than max_ids would come out (max_ids 0: no limit), which is noticed early,
+ * or when the text is over 256 MiB. */
 roco_status roco_tokenizer_encode(const roco_tokenizer *tokenizer, const char *text, size_t size, unsigned flags,
                                   size_t max_ids, roco_ids *out, roco_error *error);
 

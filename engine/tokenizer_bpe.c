@@ -4,56 +4,17 @@
  * up. So a word of n bytes costs O(n log n), whatever it holds. The tables are only read; the scratch belongs to one
  * encoding on one thread.
  */
-#include "engine/tokenizer_parts.h"
+#include "engine/tokenizer_heap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct roco_bpe_symbol {
-    int32_t id;         /* -1: merged into its left neighbour */
-    int32_t prev, next; /* -1: none */
-} symbol;
-
-typedef struct roco_bpe_pair {
-    uint64_t order; /* rank << 32 | place of the left symbol */
-    int32_t left, right;
-} pair;
+typedef roco_bpe_symbol symbol;
+typedef roco_bpe_pair pair;
 
 static uint64_t pair_key(int32_t left, int32_t right)
 {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-}
-
-/* --- heap --- */
-
-static void sift_down(pair *heap, size_t n, size_t at)
-{
-    pair moving = heap[at];
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= n) {
-            break;
-        }
-        if (child + 1 < n && heap[child + 1].order < heap[child].order) {
-            child++;
-        }
-        if (moving.order <= heap[child].order) {
-            break;
-        }
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = moving;
-}
-
-static void sift_up(pair *heap, size_t at)
-{
-    pair moving = heap[at];
-    while (at > 0 && moving.order < heap[(at - 1) / 2].order) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = moving;
 }
 
 /* --- merging --- */
@@ -76,11 +37,7 @@ static size_t add_pair(const roco_bpe *bpe, const symbol *symbols, int32_t at, p
 static void merge(const roco_bpe *bpe, symbol *symbols, pair *heap, size_t n)
 {
     while (n > 0) {
-        pair top = heap[0];
-        heap[0] = heap[--n];
-        if (n > 0) {
-            sift_down(heap, n, 0);
-        }
+        pair top = roco_heap_pop(heap, n--);
         int32_t at = (int32_t)(uint32_t)top.order;
         symbol *left = &symbols[at];
         if (left->id != top.left || left->next < 0 || symbols[left->next].id != top.right) {
@@ -98,14 +55,14 @@ static void merge(const roco_bpe *bpe, symbol *symbols, pair *heap, size_t n)
         for (size_t i = 0; i < 2; i++) {
             size_t grown = add_pair(bpe, symbols, changed[i], heap, n);
             if (grown > n) {
-                sift_up(heap, n);
+                roco_heap_sift_up(heap, n);
                 n = grown;
             }
         }
     }
 }
 
-static roco_status reserve(roco_bpe_scratch *scratch, size_t n)
+roco_status roco_bpe_reserve(roco_bpe_scratch *scratch, size_t n)
 {
     if (n <= scratch->capacity) {
         return ROCO_OK;
@@ -156,7 +113,7 @@ roco_status roco_bpe_encode(const roco_bpe *bpe, const roco_vocab *vocab, roco_t
     if (count / vocab->longest > sink->limit - sink->out->size) {
         return ROCO_TOO_LARGE;
     }
-    roco_status status = reserve(scratch, count);
+    roco_status status = roco_bpe_reserve(scratch, count);
     if (status) {
         return status;
     }
@@ -167,7 +124,7 @@ roco_status roco_bpe_encode(const roco_bpe *bpe, const roco_vocab *vocab, roco_t
         n_pairs = add_pair(bpe, symbols, at, scratch->heap, n_pairs);
     }
     for (size_t i = n_pairs / 2; i-- > 0;) {
-        sift_down(scratch->heap, n_pairs, i);
+        roco_heap_sift_down(scratch->heap, n_pairs, i);
     }
     merge(bpe, symbols, scratch->heap, n_pairs);
     for (int32_t at = n > 0 ? 0 : -1; at >= 0 && !status; at = symbols[at].next) {

@@ -1,4 +1,5 @@
-/* Text to ids: added tokens split the text, the pre-tokenizer cuts words, byte-pair merging makes ids.
+/* Text to ids: added tokens split the text, the pre-tokenizer cuts words, byte-pair merging makes ids. SentencePiece
+ * files have their own walk: its spaces are part of the pieces.
  *
  * Any thread; all that changes is the caller's array and this call's scratch.
  */
@@ -126,6 +127,72 @@ static roco_status encode_text(job *j, roco_text text)
     return from == 0 ? encode_first(j, rest) : encode_plain(j, rest);
 }
 
+/* --- SentencePiece --- */
+
+/* A stretch with its spaces as they are looked up: user-defined tokens stand, the rest is merged. */
+static roco_status encode_sp_plain(job *j, roco_text text)
+{
+    const roco_tokenizer *t = j->tokenizer;
+    size_t from = 0, at = 0;
+    roco_status status = ROCO_OK;
+    while (at < text.size && !status) {
+        int32_t id;
+        size_t n = roco_added_match(&t->added, &t->vocab, text.data + at, text.size - at, false, &id);
+        if (n == 0) {
+            at++;
+            continue;
+        }
+        status = roco_sp_encode(&t->sp, &t->vocab, (roco_text){text.data + from, at - from}, &j->scratch, &j->sink);
+        status = status ? status : roco_id_push(&j->sink, id);
+        from = at += n;
+    }
+    return status ? status
+                  : roco_sp_encode(&t->sp, &t->vocab, (roco_text){text.data + from, text.size - from}, &j->scratch,
+                                   &j->sink);
+}
+
+/* What stands between two control tokens is a text of its own to SentencePiece, with its own space in front. */
+static roco_status encode_sp_stretch(job *j, roco_text text)
+{
+    if (text.size == 0) {
+        return ROCO_OK;
+    }
+    bool prefix = j->tokenizer->add_space_prefix;
+    if (!prefix && !memmem(text.data, text.size, ROCO_SP_SPACE, sizeof ROCO_SP_SPACE - 1)) {
+        return encode_sp_plain(j, text);
+    }
+    char *spelled = malloc(text.size + 1);
+    if (!spelled) {
+        return ROCO_NO_MEMORY;
+    }
+    spelled[0] = ' ';
+    size_t size = prefix + roco_vocab_unspell_spaces(text, spelled + prefix);
+    roco_status status = encode_sp_plain(j, (roco_text){spelled, size});
+    free(spelled);
+    return status;
+}
+
+static roco_status encode_sp(job *j, roco_text text)
+{
+    const roco_tokenizer *t = j->tokenizer;
+    size_t from = 0, at = 0;
+    while (at < text.size && j->special) {
+        int32_t id;
+        size_t n = roco_added_match(&t->added, &t->vocab, text.data + at, text.size - at, true, &id);
+        if (n == 0 || !roco_tokenizer_is_control(t, id)) {
+            at += n ? n : 1;
+            continue;
+        }
+        roco_status status = encode_sp_stretch(j, (roco_text){text.data + from, at - from});
+        status = status ? status : roco_id_push(&j->sink, id);
+        if (status) {
+            return status;
+        }
+        from = at += n;
+    }
+    return encode_sp_stretch(j, (roco_text){text.data + from, text.size - from});
+}
+
 /* A text that begins with the begin token keeps that one: a second would change what the model sees. */
 static bool wants_bos(const job *j, roco_text text, unsigned flags)
 {
@@ -157,7 +224,7 @@ roco_status roco_tokenizer_encode(const roco_tokenizer *tokenizer, const char *t
         status = roco_id_push(&j.sink, tokenizer->bos);
     }
     if (!status) {
-        status = encode_text(&j, whole);
+        status = tokenizer->sp.ranks ? encode_sp(&j, whole) : encode_text(&j, whole);
     }
     pcre2_match_data_free(j.match);
     roco_bpe_scratch_free(&j.scratch);

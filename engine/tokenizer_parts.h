@@ -1,9 +1,11 @@
 /* The tokenizer's inside: its parts, and the constructor that takes arrays instead of a file (tests use it too).
  *
  *     text --added--> segments --pretokenizer--> words --bpe--> ids         tokenizer_encode.c walks this line
+ *     text --added--> segments --------spaces--> words --sp---> ids         and this one for SentencePiece files
  *
- * All parts work on bytes. The vocabulary of a GGUF file spells each byte as a printable character (GPT-2's table);
- * tokenizer_vocab.c takes that spelling off once, at open. Every part is immutable after its init.
+ * All parts work on bytes. The vocabulary of a GGUF file spells each byte as a printable character (GPT-2's table), or
+ * a space as U+2581 and single bytes as <0xXX> (SentencePiece); tokenizer_vocab.c takes that spelling off once, at
+ * open. Every part is immutable after its init.
  */
 #ifndef ROCO_ENGINE_TOKENIZER_PARTS_H
 #define ROCO_ENGINE_TOKENIZER_PARTS_H
@@ -31,6 +33,8 @@ typedef struct roco_tokenizer_source {
     size_t n_vocab;
     const roco_text *merges; /* [n_merges], "left right", in order of rank */
     size_t n_merges;
+    const float *scores;   /* [n_vocab] of a SentencePiece file, which has no merges and no pre-tokenizer; else NULL */
+    int32_t unknown;       /* SentencePiece: the token of characters without one, -1: none */
     roco_text pre;         /* name of the pre-tokenizer */
     int32_t bos, eos, eot; /* -1: none; otherwise below n_vocab */
     int add_bos;           /* 0, 1, or -1: as is usual with this pre-tokenizer */
@@ -51,7 +55,7 @@ typedef struct roco_vocab {
     uint32_t *slots;   /* hash table of the ids that BPE may produce, ROCO_MAP_NONE: free */
     size_t mask;
     size_t longest;        /* bytes of the longest piece */
-    int32_t byte_ids[256]; /* -1: the vocabulary has no token for this byte */
+    int32_t byte_ids[256]; /* -1: the vocabulary has no token for this byte alone */
 } roco_vocab;
 
 roco_status roco_vocab_init(roco_vocab *vocab, const roco_tokenizer_source *source, roco_error *error);
@@ -62,8 +66,11 @@ roco_text roco_vocab_bytes(const roco_vocab *vocab, uint32_t id);
 /* Takes GPT-2's spelling off: writes at most piece.size bytes to `out` and their number to *size. False, with nothing
  * written that counts, when the piece holds a character outside the table. */
 bool roco_vocab_unspell(roco_text piece, char *out, size_t *size);
+/* Takes SentencePiece's off: U+2581 becomes a space. Writes at most text.size bytes; their number. */
+#define ROCO_SP_SPACE "\xE2\x96\x81"
+size_t roco_vocab_unspell_spaces(roco_text text, char *out);
 
-/* --- byte-pair merges --- */
+/* --- byte-pair merges by rank --- */
 typedef struct roco_bpe {
     roco_map ranks;   /* left id << 32 | right id -> rank */
     int32_t *results; /* [n_merges], by rank */
@@ -90,7 +97,23 @@ roco_status roco_id_push(roco_id_sink *sink, int32_t id);
  * ROCO_OK, ROCO_NO_MEMORY, or ROCO_TOO_LARGE (before any work when the size alone shows it). */
 roco_status roco_bpe_encode(const roco_bpe *bpe, const roco_vocab *vocab, roco_text word, roco_bpe_scratch *scratch,
                             roco_id_sink *sink);
+/* Room for n symbols and 2 n candidates; what was there is lost. */
+roco_status roco_bpe_reserve(roco_bpe_scratch *scratch, size_t n);
 void roco_bpe_scratch_free(roco_bpe_scratch *scratch);
+
+/* --- byte-pair merges by score: SentencePiece --- */
+typedef struct roco_sp {
+    uint32_t *ranks; /* [n_vocab] by falling score, equal for equal scores; NULL: not a SentencePiece file */
+    bool joins[256]; /* some piece has this byte before a space: words are not cut there */
+    int32_t unknown;
+} roco_sp;
+
+roco_status roco_sp_init(roco_sp *sp, const roco_vocab *vocab, const roco_tokenizer_source *source, roco_error *error);
+void roco_sp_free(roco_sp *sp);
+/* Ids of a text without added tokens, spaces as spaces, in O(size log size). A character without a token becomes its
+ * bytes' tokens, or the unknown token where those are missing. Status as roco_bpe_encode. */
+roco_status roco_sp_encode(const roco_sp *sp, const roco_vocab *vocab, roco_text text, roco_bpe_scratch *scratch,
+                           roco_id_sink *sink);
 
 /* --- added tokens: a trie over the literal text of control and user-defined tokens --- */
 typedef struct roco_added {
@@ -122,6 +145,7 @@ size_t roco_pretokenizer_next(const roco_pretokenizer *pre, roco_text text, size
 struct roco_tokenizer {
     roco_vocab vocab;
     roco_bpe bpe;
+    roco_sp sp;
     roco_added added;
     roco_pretokenizer pre;
     bool *ends; /* [vocab.n] */

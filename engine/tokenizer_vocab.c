@@ -98,6 +98,67 @@ static bool is_byte_level(uint8_t type)
     return type == ROCO_PIECE_NORMAL || type == ROCO_PIECE_BYTE;
 }
 
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
+
+/* The byte that "<0xXX>" stands for, -1: it is spelled otherwise. */
+static int spelled_byte(roco_text piece)
+{
+    if (piece.size != 6 || memcmp(piece.data, "<0x", 3) != 0 || piece.data[5] != '>') {
+        return -1;
+    }
+    int high = hex_digit(piece.data[3]), low = hex_digit(piece.data[4]);
+    return high < 0 || low < 0 ? -1 : high << 4 | low;
+}
+
+size_t roco_vocab_unspell_spaces(roco_text text, char *out)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < text.size; n++) {
+        bool space = text.size - at >= 3 && memcmp(text.data + at, ROCO_SP_SPACE, 3) == 0;
+        out[n] = space ? ' ' : text.data[at];
+        at += space ? 3 : 1;
+    }
+    return n;
+}
+
+/* The SentencePiece form of copy_pieces: byte tokens are known by their type and are not what text is looked up as. */
+static roco_status copy_sp_pieces(roco_vocab *vocab, const roco_tokenizer_source *source, bool *textual,
+                                  roco_error *error)
+{
+    uint32_t at = 0;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        vocab->byte_ids[byte] = -1;
+    }
+    for (uint32_t id = 0; id < vocab->n; id++) {
+        roco_text piece = source->pieces[id];
+        size_t size = 1;
+        vocab->offsets[id] = at;
+        vocab->types[id] = (uint8_t)source->types[id];
+        textual[id] = vocab->types[id] == ROCO_PIECE_NORMAL;
+        if (vocab->types[id] == ROCO_PIECE_BYTE) {
+            int byte = spelled_byte(piece);
+            if (byte < 0) {
+                return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.tokens", "byte token %u is not spelled <0xXX>",
+                                 id);
+            }
+            vocab->bytes[at] = (char)byte;
+            vocab->byte_ids[byte] = vocab->byte_ids[byte] < 0 ? (int32_t)id : vocab->byte_ids[byte];
+        } else {
+            size = roco_vocab_unspell_spaces(piece, vocab->bytes + at);
+        }
+        vocab->longest = size > vocab->longest ? size : vocab->longest;
+        at += (uint32_t)size;
+    }
+    vocab->offsets[vocab->n] = at;
+    return ROCO_OK;
+}
+
 /* Copies the pieces as bytes. Those that text can become are marked in `textual`: byte-level ones that the table
  * spells. A piece with other characters keeps its literal text and can only be decoded. */
 static void copy_pieces(roco_vocab *vocab, const roco_tokenizer_source *source, bool *textual)
@@ -189,9 +250,15 @@ roco_status roco_vocab_init(roco_vocab *vocab, const roco_tokenizer_source *sour
     vocab->slots = malloc(n_slots * sizeof *vocab->slots);
     bool *textual = malloc(vocab->n * sizeof *textual);
     if (vocab->bytes && vocab->offsets && vocab->types && vocab->slots && textual) {
-        copy_pieces(vocab, source, textual);
-        fill_table(vocab, textual);
-        status = find_bytes(vocab, error);
+        if (source->scores) {
+            status = copy_sp_pieces(vocab, source, textual, error);
+        } else {
+            copy_pieces(vocab, source, textual);
+        }
+        if (!status) {
+            fill_table(vocab, textual);
+        }
+        status = status || source->scores ? status : find_bytes(vocab, error);
     } else {
         status = roco_fail(error, ROCO_NO_MEMORY, "tokenizer.ggml.tokens", "no memory for %u tokens", vocab->n);
     }

@@ -149,8 +149,11 @@ static void other_tokenizers_are_refused_with_what_is_known(void **state)
     (void)state;
     gguf_writer w;
     begin_without(&w, KEY("model"));
-    gguf_key_string(&w, KEY("model"), "llama");
+    gguf_key_string(&w, KEY("model"), "bert");
     expect_refused(&w, ROCO_UNSUPPORTED, KEY("model"), "known: gpt2");
+    begin_without(&w, KEY("model"));
+    gguf_key_string(&w, KEY("model"), "llama");
+    expect_refused(&w, ROCO_FORMAT, KEY("scores"), "has no tokenizer.ggml.scores");
     begin_without(&w, KEY("pre"));
     gguf_key_string(&w, KEY("pre"), "tekken");
     expect_refused(&w, ROCO_UNSUPPORTED, KEY("pre"),
