@@ -1,6 +1,7 @@
 /* The program: picks the subcommand. Wiring only. */
 #include "config/options.h"
 #include "server/info.h"
+#include "server/ready.h"
 #include "server/serve.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@ static void print_usage(FILE *out)
                  "\n"
                  "  serve MODEL.gguf   answer OpenAI-style requests over HTTP\n"
                  "  info MODEL.gguf    show what a file holds and how many requests fit in memory\n"
+                 "  ready              ask a server with these options whether it takes requests (exit code 0: yes)\n"
                  "  config             print a commented roco.conf with every default\n"
                  "  help               print this\n"
                  "\n"
@@ -27,6 +29,8 @@ int main(int argc, char **argv)
         return roco_serve(argc - 2, argv + 2, environ);
     if (strcmp(command, "info") == 0)
         return roco_info(argc - 2, argv + 2, environ);
+    if (strcmp(command, "ready") == 0)
+        return roco_ready(argc - 2, argv + 2, environ);
     if (strcmp(command, "config") == 0) {
         roco_options_print_file(stdout);
         return 0;

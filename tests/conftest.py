@@ -28,6 +28,8 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="session")
 def build(request):
+    if request.config.getoption("--server"):
+        pytest.skip("starts programs of its own")
     return pathlib.Path(request.config.getoption("--build")).resolve()
 
 
@@ -114,6 +116,21 @@ class Server:
             raise
 
 
+class RunningServer(Server):
+    """The server of --server: what it says over HTTP can be tested, not what its process uses or prints."""
+
+    class process:
+        poll = staticmethod(lambda: None)
+
+    def __init__(self, url):
+        self.url = url.rstrip("/")
+        self.port = int(self.url.rpartition(":")[2])
+        self.log = []
+
+    def rss(self):
+        pytest.skip("the process is not ours")
+
+
 @pytest.fixture(scope="session")
 def start(build, model):
     """start(*args): a server of the test's own; stopped at the end of the session at the latest."""
@@ -131,8 +148,12 @@ def start(build, model):
 
 
 @pytest.fixture(scope="session")
-def server(start):
+def server(request):
     """The server most tests share."""
-    shared = start("--kv-pool-tokens", 16384, "--max-seqs", 64)
+    url = request.config.getoption("--server")
+    if url:
+        yield RunningServer(url)
+        return
+    shared = request.getfixturevalue("start")("--kv-pool-tokens", 16384, "--max-seqs", 64)
     yield shared
     assert shared.stop() == 0, shared.log[-5:]
