@@ -15,8 +15,8 @@ static void attention_block(roco_engine *e, uint32_t l, uint32_t n, uint32_t n_c
     float *outs[] = {b->q, b->k, b->v};
     ops->rms_norm(e->backend, b->x, layer->attention_norm, s->norm_eps, n, s->width, b->h);
     ops->matmul(e->backend, qkv, outs, 3, b->h, n, false);
-    ops->rope(e->backend, b->q, b->cosines, b->sines, n, s->n_heads, s->key_dim, s->rope_dim);
-    ops->rope(e->backend, b->k, b->cosines, b->sines, n, s->n_kv_heads, s->key_dim, s->rope_dim);
+    ops->rope(e->backend, b->q, b->cosines, b->sines, n, s->n_heads, s->key_dim, s->rope_dim, false);
+    ops->rope(e->backend, b->k, b->cosines, b->sines, n, s->n_kv_heads, s->key_dim, s->rope_dim, false);
     roco_attention attention = {.layer = l,
                                 .n_heads = s->n_heads,
                                 .n_kv_heads = s->n_kv_heads,

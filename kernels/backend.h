@@ -76,11 +76,14 @@ typedef struct roco_chunk {
  * untouched. Chunks of one sequence are adjacent in `chunks`, in position order, and are processed in that order. */
 typedef struct roco_attention {
     uint32_t layer, n_heads, n_kv_heads;
-    float scale;    /* 1/sqrt(key_dim) */
-    const float *q; /* [n, n_heads * key_dim], rotated */
-    const float *k; /* [n, n_kv_heads * key_dim], rotated */
-    const float *v; /* [n, n_kv_heads * value_dim] */
-    float *out;     /* [n, n_heads * value_dim] */
+    uint32_t window; /* a row attends to positions > its own - window; 0: to all. Then evicting heads give up what no
+                        later row attends to before the policy is asked, sinks included. Plain heads must be shorter. */
+    float scale;     /* of q.k, mostly 1/sqrt(key_dim) */
+    float softcap;   /* scores become softcap * tanh(score / softcap); 0: they stay */
+    const float *q;  /* [n, n_heads * key_dim], rotated */
+    const float *k;  /* [n, n_kv_heads * key_dim], rotated */
+    const float *v;  /* [n, n_kv_heads * value_dim] */
+    float *out;      /* [n, n_heads * value_dim] */
     const roco_chunk *chunks;
     uint32_t n_chunks;
     roco_kv_layout layout;
@@ -139,13 +142,23 @@ typedef struct roco_backend_ops {
     void (*matmul)(roco_backend *backend, const roco_weight *const *weights, float *const *outs, uint32_t n_weights,
                    const float *x, uint32_t n, bool add);
 
-    /* Rotates neighbouring pairs (2i, 2i+1) of the first rope_dim components of each head. x [n, n_heads * head_dim],
-     * in place; cosines, sines [n, rope_dim / 2]. */
+    /* Rotates pairs of the first rope_dim components of each head: neighbours (2i, 2i+1), or (i, i + rope_dim / 2) with
+     * `halves`. x [n, n_heads * head_dim], in place; cosines, sines [n, rope_dim / 2]. */
     void (*rope)(roco_backend *backend, float *x, const float *cosines, const float *sines, uint32_t n,
-                 uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);
+                 uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim, bool halves);
 
     /* gate[i] = silu(gate[i]) * up[i], n * width values. */
     void (*swiglu)(roco_backend *backend, float *gate, const float *up, uint32_t n, uint32_t width);
+    /* gate[i] = gelu(gate[i]) * up[i], with gelu's tanh form. */
+    void (*geglu)(roco_backend *backend, float *gate, const float *up, uint32_t n, uint32_t width);
+
+    /* Element by element over x [n, width], in place. y [n, width]; bias [width] in device memory. */
+    /* x += factor * y */
+    void (*add)(roco_backend *backend, float *x, const float *y, float factor, uint32_t n, uint32_t width);
+    void (*add_bias)(roco_backend *backend, float *x, const float *bias, uint32_t n, uint32_t width);
+    void (*scale)(roco_backend *backend, float *x, float factor, uint32_t n, uint32_t width);
+    /* x = cap * tanh(x / cap) */
+    void (*softcap)(roco_backend *backend, float *x, float cap, uint32_t n, uint32_t width);
 
     void (*attention)(roco_backend *backend, const roco_attention *args);
 

@@ -62,6 +62,7 @@ static void lay_out_worker(roco_attention_worker *w, const roco_backend_config *
     w->policy_scratch = carve(memory, used, 2 * s.columns * sizeof *w->policy_scratch);
     w->order = carve(memory, used, s.columns * sizeof *w->order);
     w->victims = carve(memory, used, s.columns * sizeof *w->victims);
+    w->inside = carve(memory, used, s.columns * sizeof *w->inside);
 }
 
 static void lay_out_stage(roco_attention_stage *stage, const roco_backend_config *config, unsigned char *memory,

@@ -60,6 +60,7 @@ typedef struct roco_attention_worker {
     uint16_t *half;            /* [key_dim] a key on its way to f16 */
     double *policy_scratch;    /* [2 columns] */
     uint32_t *order, *victims; /* [columns] */
+    uint32_t *inside;          /* [columns] those that a sliding window still covers */
 } roco_attention_worker;
 
 /* What one KV head's stride needs from its first row to its eviction, whichever threads work on it. */

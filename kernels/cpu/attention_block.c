@@ -36,6 +36,24 @@ static void mask(float *row, uint32_t from, uint32_t to)
         row[j] = -INFINITY;
 }
 
+static void cap(float *row, uint32_t n_columns, float softcap)
+{
+    for (uint32_t j = 0; j < n_columns; j++)
+        row[j] = softcap * tanhf(row[j] / softcap);
+}
+
+/* Columns whose token is `window` or more positions before the row's own. */
+static void mask_outside_window(const roco_attention_job *job, float *row, uint32_t n_columns, int64_t position)
+{
+    const roco_kv_layout *l = &job->args->layout;
+    int64_t oldest = position - (int64_t)job->args->window + 1;
+    for (uint32_t page = 0; page < n_columns / l->slots; page++) {
+        const int32_t *positions = roco_kv_positions(l, job->worker->pages[page]);
+        for (uint32_t j = 0; j < ROCO_PAGE_SLOTS; j++)
+            row[page * l->slots + j] = positions[j] < oldest ? -INFINITY : row[page * l->slots + j];
+    }
+}
+
 /* Pages are scattered, so the processor's own prefetcher starts anew on each; in decode, where every step streams all
  * weights through the caches, the pages come from memory. */
 #define PAGES_AHEAD 2u
@@ -72,6 +90,10 @@ static void weights(const roco_attention_job *job, const roco_attention_span *sp
         fetch_values(job, page, n_pages);
     for (uint32_t r = 0; r < b->n_rows; r++) {
         float *row = scores + r * b->scores_stride;
+        if (job->args->softcap > 0)
+            cap(row, b->n_columns, job->args->softcap);
+        if (job->args->window > 0 && job->head->evicts)
+            mask_outside_window(job, row, b->n_columns, (int64_t)job->chunk->position + b->first + r / b->n_group);
         mask(row, span->old, span->base);
         mask(row, span->base + b->first + r / b->n_group + 1, b->n_columns);
         job->scratch->kernels->softmax(row, b->n_columns);

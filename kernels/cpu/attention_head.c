@@ -40,7 +40,7 @@ static void load_columns(const roco_attention_job *job, uint32_t n_pages)
 }
 
 /* Asks the policy for `surplus` of the first n columns; the answer is in worker->victims. */
-static void select_victims(const roco_attention_job *job, uint32_t n, uint32_t surplus)
+static void ask_policy(const roco_attention_job *job, uint32_t n, uint32_t surplus)
 {
     const roco_kv_sequence *sequence = job->chunk->sequence;
     roco_attention_worker *w = job->worker;
@@ -56,6 +56,73 @@ static void select_victims(const roco_attention_job *job, uint32_t n, uint32_t s
                                    .scratch = w->policy_scratch,
                                    .order = w->order};
     sequence->policy->select(&view, surplus, w->victims);
+}
+
+static uint32_t count_up_to(const int32_t *position, uint32_t n, int32_t last)
+{
+    uint32_t count = 0;
+    for (uint32_t j = 0; j < n; j++)
+        count += position[j] <= last;
+    return count;
+}
+
+/* The position of the count-th oldest of n columns; positions differ. */
+static int32_t nth_oldest(const int32_t *position, uint32_t n, uint32_t count)
+{
+    int32_t low = 0, high = INT32_MAX;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (count_up_to(position, n, middle) < count)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The policy's victims are numbers of w->inside; w->victims becomes those columns and all that are not inside. */
+static void merge_victims(roco_attention_worker *w, uint32_t n, uint32_t n_inside, uint32_t n_chosen)
+{
+    uint32_t inside = 0, chosen = 0, n_victims = 0;
+    memcpy(w->order, w->victims, n_chosen * sizeof *w->order);
+    for (uint32_t j = 0; j < n; j++) {
+        bool is_inside = inside < n_inside && w->inside[inside] == j;
+        bool is_chosen = is_inside && chosen < n_chosen && w->order[chosen] == inside;
+        if (!is_inside || is_chosen)
+            w->victims[n_victims++] = j;
+        inside += is_inside;
+        chosen += is_chosen;
+    }
+}
+
+/* Tokens that fell out of the window go first, oldest before newer; the policy chooses the rest among the others. */
+static void select_victims(const roco_attention_job *job, uint32_t n, uint32_t surplus)
+{
+    roco_attention_worker *w = job->worker;
+    int64_t last = (int64_t)job->chunk->position + job->chunk->n_rows - job->args->window;
+    uint32_t n_out = job->args->window > 0 && last >= 0 ? count_up_to(w->position, n, (int32_t)last) : 0;
+    if (n_out == 0) {
+        ask_policy(job, n, surplus);
+        return;
+    }
+    uint32_t n_victims = 0, n_inside = 0;
+    if (n_out >= surplus) {
+        int32_t newest = nth_oldest(w->position, n, surplus);
+        for (uint32_t j = 0; j < n; j++)
+            if (w->position[j] <= newest)
+                w->victims[n_victims++] = j;
+        return;
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        if (w->position[j] <= last)
+            continue;
+        w->inside[n_inside] = j;
+        w->position[n_inside] = w->position[j];
+        w->sum[n_inside] = w->sum[j];
+        w->sum_sq[n_inside++] = w->sum_sq[j];
+    }
+    ask_policy(job, n_inside, surplus - n_out);
+    merge_victims(w, n, n_inside, surplus - n_out);
 }
 
 /* A prompt's stride of an evicting head waits outside the cache, so the cache never needs more than its budget's pages.

@@ -4,7 +4,7 @@
  *   isa.c        what this machine can do
  *   threads.c    the compute threads
  *   linear*.c    weights: repacking, quantised activations, matrix products, embedding rows
- *   rowwise.c    norm, rope, swiglu, gather
+ *   rowwise.c    norm, rope, gates, element-wise operations, gather
  *   attention*.c attention over pages, statistics, eviction
  *
  * The variants of a hot operation are `<op>_portable.c` (the reference), `<op>_avx2.c`, `<op>_avx512.c`; one is chosen
@@ -66,8 +66,13 @@ void roco_cpu_matmul(roco_backend *backend, const roco_weight *const *weights, f
 void roco_cpu_rms_norm(roco_backend *backend, const float *x, const float *gain, float eps, uint32_t n, uint32_t width,
                        float *out);
 void roco_cpu_rope(roco_backend *backend, float *x, const float *cosines, const float *sines, uint32_t n,
-                   uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim);
+                   uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim, bool halves);
 void roco_cpu_swiglu(roco_backend *backend, float *gate, const float *up, uint32_t n, uint32_t width);
+void roco_cpu_geglu(roco_backend *backend, float *gate, const float *up, uint32_t n, uint32_t width);
+void roco_cpu_add(roco_backend *backend, float *x, const float *y, float factor, uint32_t n, uint32_t width);
+void roco_cpu_add_bias(roco_backend *backend, float *x, const float *bias, uint32_t n, uint32_t width);
+void roco_cpu_scale(roco_backend *backend, float *x, float factor, uint32_t n, uint32_t width);
+void roco_cpu_softcap(roco_backend *backend, float *x, float cap, uint32_t n, uint32_t width);
 void roco_cpu_gather(roco_backend *backend, const float *x, const uint32_t *rows, uint32_t n_out, uint32_t width,
                      float *out);
 

@@ -1,4 +1,5 @@
-/* Norm, rotary positions, gated activation and row copies: how rows are shared out to the compute threads.
+/* Norms, rotary positions, gated activations, element-wise operations and row copies: how rows are shared out to the
+ * compute threads.
  *
  * Runs on the engine's thread; what one row costs is in rowwise_body.h. A row's result depends on that row alone.
  */
@@ -15,8 +16,9 @@ typedef struct rows_job {
     uint32_t n, width, rows_per_task;
     const float *x, *gain, *cosines, *sines, *up;
     const uint32_t *rows;
-    float eps;
+    float eps, factor;
     uint32_t n_heads, head_dim, rope_dim;
+    bool halves;
     float *out;
 } rows_job;
 
@@ -71,12 +73,13 @@ static void rope_task(void *context, uint32_t thread, uint32_t task)
 {
     const rows_job *job = context;
     for (size_t i = first_row(job, task); i < last_row(job, task); i++)
-        job->variant->rope(job->out + i * job->width, job->cosines + i * (job->rope_dim / 2),
-                           job->sines + i * (job->rope_dim / 2), job->n_heads, job->head_dim, job->rope_dim);
+        (job->halves ? job->variant->rope_halves : job->variant->rope)(
+            job->out + i * job->width, job->cosines + i * (job->rope_dim / 2), job->sines + i * (job->rope_dim / 2),
+            job->n_heads, job->head_dim, job->rope_dim);
 }
 
 void roco_cpu_rope(roco_backend *backend, float *x, const float *cosines, const float *sines, uint32_t n,
-                   uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim)
+                   uint32_t n_heads, uint32_t head_dim, uint32_t rope_dim, bool halves)
 {
     rows_job job = {.n = n,
                     .width = n_heads * head_dim,
@@ -85,21 +88,98 @@ void roco_cpu_rope(roco_backend *backend, float *x, const float *cosines, const 
                     .sines = sines,
                     .n_heads = n_heads,
                     .head_dim = head_dim,
-                    .rope_dim = rope_dim};
+                    .rope_dim = rope_dim,
+                    .halves = halves};
     run(backend, &job, rope_task);
+}
+
+/* The values of a task's rows, for what is done value by value. */
+typedef struct span {
+    size_t first, n;
+} span;
+
+static span span_of(const rows_job *job, uint32_t task)
+{
+    size_t first = (size_t)first_row(job, task) * job->width;
+    return (span){first, (size_t)last_row(job, task) * job->width - first};
 }
 
 static void swiglu_task(void *context, uint32_t thread, uint32_t task)
 {
     const rows_job *job = context;
-    size_t first = (size_t)first_row(job, task) * job->width;
-    job->variant->swiglu(job->out + first, job->up + first, (size_t)last_row(job, task) * job->width - first);
+    span part = span_of(job, task);
+    job->variant->swiglu(job->out + part.first, job->up + part.first, part.n);
 }
 
 void roco_cpu_swiglu(roco_backend *backend, float *gate, const float *up, uint32_t n, uint32_t width)
 {
     rows_job job = {.n = n, .width = width, .up = up, .out = gate};
     run(backend, &job, swiglu_task);
+}
+
+static void geglu_task(void *context, uint32_t thread, uint32_t task)
+{
+    const rows_job *job = context;
+    span part = span_of(job, task);
+    job->variant->geglu(job->out + part.first, job->up + part.first, part.n);
+}
+
+void roco_cpu_geglu(roco_backend *backend, float *gate, const float *up, uint32_t n, uint32_t width)
+{
+    rows_job job = {.n = n, .width = width, .up = up, .out = gate};
+    run(backend, &job, geglu_task);
+}
+
+static void add_task(void *context, uint32_t thread, uint32_t task)
+{
+    const rows_job *job = context;
+    span part = span_of(job, task);
+    job->variant->add(job->out + part.first, job->x + part.first, job->factor, part.n);
+}
+
+void roco_cpu_add(roco_backend *backend, float *x, const float *y, float factor, uint32_t n, uint32_t width)
+{
+    rows_job job = {.n = n, .width = width, .x = y, .factor = factor, .out = x};
+    run(backend, &job, add_task);
+}
+
+static void add_bias_task(void *context, uint32_t thread, uint32_t task)
+{
+    const rows_job *job = context;
+    for (size_t i = first_row(job, task); i < last_row(job, task); i++)
+        job->variant->add(job->out + i * job->width, job->x, 1.0f, job->width);
+}
+
+void roco_cpu_add_bias(roco_backend *backend, float *x, const float *bias, uint32_t n, uint32_t width)
+{
+    rows_job job = {.n = n, .width = width, .x = bias, .out = x};
+    run(backend, &job, add_bias_task);
+}
+
+static void scale_task(void *context, uint32_t thread, uint32_t task)
+{
+    const rows_job *job = context;
+    span part = span_of(job, task);
+    job->variant->scale(job->out + part.first, job->factor, part.n);
+}
+
+void roco_cpu_scale(roco_backend *backend, float *x, float factor, uint32_t n, uint32_t width)
+{
+    rows_job job = {.n = n, .width = width, .factor = factor, .out = x};
+    run(backend, &job, scale_task);
+}
+
+static void softcap_task(void *context, uint32_t thread, uint32_t task)
+{
+    const rows_job *job = context;
+    span part = span_of(job, task);
+    job->variant->softcap(job->out + part.first, job->factor, part.n);
+}
+
+void roco_cpu_softcap(roco_backend *backend, float *x, float cap, uint32_t n, uint32_t width)
+{
+    rows_job job = {.n = n, .width = width, .factor = cap, .out = x};
+    run(backend, &job, softcap_task);
 }
 
 static void gather_task(void *context, uint32_t thread, uint32_t task)

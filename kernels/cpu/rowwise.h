@@ -16,6 +16,13 @@ typedef struct roco_rowwise_variant {
     /* One row of heads; cosines, sines [rope_dim / 2]. */
     void (*rope)(float *x, const float *cosines, const float *sines, uint32_t n_heads, uint32_t head_dim,
                  uint32_t rope_dim);
+    void (*rope_halves)(float *x, const float *cosines, const float *sines, uint32_t n_heads, uint32_t head_dim,
+                        uint32_t rope_dim);
+    /* n values. */
+    void (*geglu)(float *gate, const float *up, size_t n);
+    void (*softcap)(float *x, float cap, size_t n);
+    void (*add)(float *x, const float *y, float factor, size_t n);
+    void (*scale)(float *x, float factor, size_t n);
 } roco_rowwise_variant;
 
 extern const roco_rowwise_variant roco_rowwise_portable;

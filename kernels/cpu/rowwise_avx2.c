@@ -4,5 +4,5 @@
 #ifdef __AVX2__
 #include "kernels/cpu/rowwise_body.h"
 
-const roco_rowwise_variant roco_rowwise_avx2 = {.rms_norm = rms_norm, .swiglu = swiglu, .rope = rope};
+const roco_rowwise_variant roco_rowwise_avx2 = ROCO_ROWWISE_VARIANT;
 #endif

@@ -4,5 +4,5 @@
 #ifdef __AVX512F__
 #include "kernels/cpu/rowwise_body.h"
 
-const roco_rowwise_variant roco_rowwise_avx512 = {.rms_norm = rms_norm, .swiglu = swiglu, .rope = rope};
+const roco_rowwise_variant roco_rowwise_avx512 = ROCO_ROWWISE_VARIANT;
 #endif

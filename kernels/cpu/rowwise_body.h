@@ -62,18 +62,72 @@ INLINE void swiglu_sixteen(float *gate, const float *up)
     AT(gate) = AT_CONST(gate) / (1.0f + e) * AT_CONST(up);
 }
 
-static void swiglu(float *gate, const float *up, size_t n)
+/* x * (1 + tanh(u)) / 2 = x / (1 + e^(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3) */
+INLINE void geglu_sixteen(float *gate, const float *up)
+{
+    floats x = AT_CONST(gate);
+    floats e = x * (x * x * 0.044715f + 1.0f) * -1.59576912f;
+    exponential(&e);
+    AT(gate) = x / (1.0f + e) * AT_CONST(up);
+}
+
+/* `sixteen` over n values of x, in place, beside y. */
+typedef void sixteen_of_two(float *x, const float *y);
+INLINE void over_two(sixteen_of_two *sixteen, float *x, const float *y, size_t n)
 {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        swiglu_sixteen(gate + i, up + i);
+        sixteen(x + i, y + i);
     if (i == n)
         return;
     float padded[2][LANES] = {{0}};
-    memcpy(padded[0], gate + i, (n - i) * sizeof(float));
-    memcpy(padded[1], up + i, (n - i) * sizeof(float));
-    swiglu_sixteen(padded[0], padded[1]);
-    memcpy(gate + i, padded[0], (n - i) * sizeof(float));
+    memcpy(padded[0], x + i, (n - i) * sizeof(float));
+    memcpy(padded[1], y + i, (n - i) * sizeof(float));
+    sixteen(padded[0], padded[1]);
+    memcpy(x + i, padded[0], (n - i) * sizeof(float));
+}
+
+static void swiglu(float *gate, const float *up, size_t n)
+{
+    over_two(swiglu_sixteen, gate, up, n);
+}
+
+static void geglu(float *gate, const float *up, size_t n)
+{
+    over_two(geglu_sixteen, gate, up, n);
+}
+
+/* tanh(z) = 1 - 2 / (1 + e^(2z)) */
+INLINE void softcap_sixteen(float *x, float cap)
+{
+    floats e = AT_CONST(x) * (2.0f / cap);
+    exponential(&e);
+    AT(x) = (1.0f - 2.0f / (1.0f + e)) * cap;
+}
+
+static void softcap(float *x, float cap, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        softcap_sixteen(x + i, cap);
+    if (i == n)
+        return;
+    float padded[LANES] = {0};
+    memcpy(padded, x + i, (n - i) * sizeof(float));
+    softcap_sixteen(padded, cap);
+    memcpy(x + i, padded, (n - i) * sizeof(float));
+}
+
+static void add(float *x, const float *y, float factor, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] += factor * y[i];
+}
+
+static void scale(float *x, float factor, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= factor;
 }
 
 INLINE float sum_of_lanes(const floats *v)
@@ -132,5 +186,32 @@ static void rope(float *x, const float *cosines, const float *sines, uint32_t n_
         }
     }
 }
+
+/* The same where a pair's second is half of the rotated components further on. */
+static void rope_halves(float *x, const float *cosines, const float *sines, uint32_t n_heads, uint32_t head_dim,
+                        uint32_t rope_dim)
+{
+    uint32_t n_pairs = rope_dim / 2;
+    for (uint32_t h = 0; h < n_heads; h++, x += head_dim) {
+        uint32_t i = 0;
+        for (; i + LANES <= n_pairs; i += LANES) {
+            floats a = AT_CONST(x + i), b = AT_CONST(x + n_pairs + i);
+            floats c = AT_CONST(cosines + i), s = AT_CONST(sines + i);
+            AT(x + i) = a * c - b * s;
+            AT(x + n_pairs + i) = b * c + a * s;
+        }
+        for (; i < n_pairs; i++) {
+            float a = x[i], b = x[n_pairs + i];
+            x[i] = a * cosines[i] - b * sines[i];
+            x[n_pairs + i] = b * cosines[i] + a * sines[i];
+        }
+    }
+}
+
+#define ROCO_ROWWISE_VARIANT                                                                                           \
+    {                                                                                                                  \
+        .rms_norm = rms_norm, .swiglu = swiglu, .rope = rope, .rope_halves = rope_halves, .geglu = geglu,              \
+        .softcap = softcap, .add = add, .scale = scale,                                                                \
+    }
 
 #endif

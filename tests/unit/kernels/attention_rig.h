@@ -27,7 +27,9 @@ typedef struct rig_shape {
     uint32_t threads;
     roco_kv_type type;
     uint32_t key_dim, value_dim, n_heads, n_kv_heads, stride, max_slots, n_pages;
-    double peak; /* standard deviation of a score; larger is sharper attention */
+    double peak;     /* standard deviation of a score; larger is sharper attention */
+    uint32_t window; /* 0: none */
+    double softcap;  /* 0: none */
 } rig_shape;
 
 typedef struct rig {
@@ -134,8 +136,9 @@ static inline rig_cache *rig_cache_open(rig *r, const roco_policy *policy, rig_r
     c->seed = seed;
     c->capacity = capacity;
     for (uint32_t i = 0; i < n_heads; i++) {
-        bool evicts = rule != RIG_FULL && budgets[i] < capacity;
-        uint32_t budget = evicts ? budgets[i] : capacity;
+        uint32_t budget = rule != RIG_FULL && budgets[i] < capacity ? budgets[i] : capacity;
+        budget = r->shape.window > 0 && r->shape.window < budget ? r->shape.window : budget;
+        bool evicts = budget < capacity;
         c->sequence.heads[i] =
             (roco_kv_head){.budget = budget, .victim = ROCO_NO_SLOT, .first_page = n_pages, .evicts = evicts};
         n_pages += roco_kv_pages_for(&r->layout, budget);
@@ -183,9 +186,9 @@ static inline int rig_by_rank(const void *a, const void *b)
 }
 
 /* The definition, by two full sorts. gone: n flags. */
-static inline void rig_victims(rig_rule rule, uint32_t n, const int32_t *position, const double *s, const double *s2,
-                               uint32_t budget, uint32_t surplus, int32_t now, uint32_t sink, uint32_t recent,
-                               bool *gone)
+static inline void rig_rule_victims(rig_rule rule, uint32_t n, const int32_t *position, const double *s,
+                                    const double *s2, uint32_t budget, uint32_t surplus, int32_t now, uint32_t sink,
+                                    uint32_t recent, bool *gone)
 {
     rig_rank *rank = malloc(n * sizeof *rank);
     uint32_t m = 0, k = n;
@@ -211,6 +214,22 @@ static inline void rig_victims(rig_rule rule, uint32_t n, const int32_t *positio
     free(rank);
 }
 
+/* The same in a layer with a window: what the row after `now` cannot see goes first, oldest first. Tokens are in
+ * position order. */
+static inline void rig_victims(rig_rule rule, uint32_t window, uint32_t n, const int32_t *position, const double *s,
+                               const double *s2, uint32_t budget, uint32_t surplus, int32_t now, uint32_t sink,
+                               uint32_t recent, bool *gone)
+{
+    uint32_t n_out = 0;
+    while (window > 0 && n_out < n && n_out < surplus && position[n_out] + (int32_t)window <= now + 1)
+        gone[n_out++] = true;
+    if (surplus > n_out)
+        rig_rule_victims(rule, n - n_out, position + n_out, s + n_out, s2 + n_out, budget, surplus - n_out, now, sink,
+                         recent, gone + n_out);
+    else
+        memset(gone + n_out, 0, (n - n_out) * sizeof *gone);
+}
+
 static inline void rig_drop(const rig *r, rig_head *h, const bool *gone)
 {
     uint32_t kept = 0, dk = r->shape.key_dim, dv = r->shape.value_dim;
@@ -230,8 +249,8 @@ static inline void rig_evict(const rig *r, const rig_cache *c, rig_head *h, uint
     if (h->n <= left)
         return;
     bool *gone = malloc(h->n * sizeof *gone);
-    rig_victims(c->rule, h->n, h->position, h->s, h->s2, budget, h->n - left, now, c->sequence.sink, c->sequence.recent,
-                gone);
+    rig_victims(c->rule, r->shape.window, h->n, h->position, h->s, h->s2, budget, h->n - left, now, c->sequence.sink,
+                c->sequence.recent, gone);
     rig_drop(r, h, gone);
     free(gone);
 }
@@ -248,6 +267,10 @@ static inline void rig_attend(const rig *r, rig_head *h, uint32_t n, const float
             for (uint32_t d = 0; d < dk; d++)
                 p[j] += (double)q[g * dk + d] * h->k[(size_t)j * dk + d];
             p[j] /= sqrt(dk);
+            if (r->shape.softcap > 0)
+                p[j] = r->shape.softcap * tanh(p[j] / r->shape.softcap);
+            if (r->shape.window > 0 && h->position[j] + (int32_t)r->shape.window <= h->position[n - 1])
+                p[j] = -INFINITY;
             top = p[j] > top ? p[j] : top;
         }
         for (uint32_t j = 0; j < n; j++)
@@ -346,7 +369,9 @@ static inline void rig_step(rig *r, const rig_item *items, uint32_t n_items, dou
         const roco_attention args = {.layer = layer,
                                      .n_heads = s->n_heads,
                                      .n_kv_heads = s->n_kv_heads,
+                                     .window = s->window,
                                      .scale = (float)(1 / sqrt(s->key_dim)),
+                                     .softcap = (float)s->softcap,
                                      .q = r->q,
                                      .k = r->k,
                                      .v = r->v,
@@ -374,8 +399,8 @@ static inline void rig_check(rig *r, const rig_cache *c)
         assert_true(head->held <= head->budget);
         bool *gone = calloc(h->n, sizeof *gone), *seen = calloc(h->n, sizeof *seen);
         if (head->evicts && head->held == head->budget)
-            rig_victims(c->rule, h->n, h->position, h->s, h->s2, head->budget, 1, (int32_t)c->length - 1,
-                        c->sequence.sink, c->sequence.recent, gone);
+            rig_victims(c->rule, r->shape.window, h->n, h->position, h->s, h->s2, head->budget, 1,
+                        (int32_t)c->length - 1, c->sequence.sink, c->sequence.recent, gone);
         else
             assert_int_equal(head->victim, ROCO_NO_SLOT);
         for (uint32_t slot = 0; slot < head->held; slot++) {
@@ -408,7 +433,8 @@ static inline void rig_select(rig_rule rule, const roco_policy_view *view, uint3
     bool *gone = malloc(view->n * sizeof *gone);
     for (uint32_t j = 0; j < view->n && rule == RIG_ROCO; j++)
         s[j] = view->sum[j], s2[j] = view->sum_sq[j];
-    rig_victims(rule, view->n, view->position, s, s2, view->budget, surplus, view->now, view->sink, view->recent, gone);
+    rig_rule_victims(rule, view->n, view->position, s, s2, view->budget, surplus, view->now, view->sink, view->recent,
+                     gone);
     for (uint32_t j = 0; j < view->n; j++)
         if (gone[j])
             *victims++ = j;

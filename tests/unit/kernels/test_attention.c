@@ -93,6 +93,37 @@ static void test_dimensions(void **state)
     }
 }
 
+/* Windows of less than a stride, about a page, about the budgets and more than the sequence. */
+static void test_windows(void **state)
+{
+    static const uint32_t windows[] = {1, 5, 16, 31, 32, 40, 64, 141}, budgets[] = {15, 33, 64, 140};
+    for (uint32_t i = 0; i < N_ISAS; i++) {
+        if (!has_isa(all_isas[i]))
+            continue;
+        for (uint32_t w = 0; w < sizeof windows / sizeof *windows; w++) {
+            rig_shape shape = shape_of(all_isas[i], 6, 2, w % 2 ? ROCO_KV_F16 : ROCO_KV_F32);
+            shape.window = windows[w];
+            rig *r = rig_open(&shape);
+            run_mixed(r, RIG_FULL, 0, 40);
+            for (int rule = RIG_ROCO; rule <= RIG_RECENCY; rule++)
+                for (uint32_t b = 0; b < sizeof budgets / sizeof *budgets; b++)
+                    run_mixed(r, (rig_rule)rule, budgets[b], 40);
+            rig_close(r);
+        }
+    }
+}
+
+static void test_softcap(void **state)
+{
+    rig_shape shape = shape_of("auto", 6, 2, ROCO_KV_F32);
+    shape.softcap = 2;
+    shape.peak = 4;
+    rig *r = rig_open(&shape);
+    run_mixed(r, RIG_FULL, 0, 20);
+    run_mixed(r, RIG_ROCO, 33, 20);
+    rig_close(r);
+}
+
 /* More query heads in a group than a block has rows. */
 static void test_large_group(void **state)
 {
@@ -208,7 +239,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_replay), cmocka_unit_test(test_dimensions), cmocka_unit_test(test_large_group),
-        cmocka_unit_test(test_bits),           cmocka_unit_test(test_f16_range),
+        cmocka_unit_test(test_windows),        cmocka_unit_test(test_softcap),    cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_f16_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

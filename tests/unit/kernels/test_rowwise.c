@@ -14,6 +14,11 @@
 static const char *const isas[] = {"portable", "avx2", "avx512"};
 static const uint32_t widths[] = {1, 2, 15, 16, 17, 64, 576, 1531};
 
+/* As swiglu, with a few more products in the exponent; near 0 the error of the exponent is what counts. */
+#define TOLERANCE_GEGLU    2e-6f
+/* e^x within 2 units in the last place, two divisions and a few sums. */
+#define TOLERANCE_ELEMENTS 1e-6f
+
 #define MOST_ROWS 70u /* 70 x 576 values are several tasks */
 
 /* On every variant and width; bits must be the same on all of them, which `check` leaves in `bits`. */
@@ -97,8 +102,58 @@ static void swiglu_of_odd_values(void **state)
     backend->ops->close(backend);
 }
 
+static void check_geglu(roco_backend *backend, support_random *random, uint32_t width, float *gate)
+{
+    size_t n = (size_t)MOST_ROWS * width;
+    float *up = calloc(n, sizeof(float)), *expected = calloc(n, sizeof(float));
+    for (size_t i = 0; i < n; i++) {
+        gate[i] = support_random_float(random) * (i % 3 == 0 ? 100.0f : 4.0f);
+        up[i] = support_random_float(random);
+        double x = (double)gate[i], u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+        expected[i] = (float)(0.5 * x * (1 + tanh(u)) * (double)up[i]);
+    }
+    backend->ops->geglu(backend, gate, up, MOST_ROWS, width);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(gate[i] - expected[i]) <= TOLERANCE_GEGLU * (fabsf(expected[i]) + 1)))
+            fail_msg("value %zu is %g, not %g", i, (double)gate[i], (double)expected[i]);
+    free(up);
+    free(expected);
+}
+
+static void geglu_is_right(void **state)
+{
+    for_all(check_geglu);
+}
+
+/* x = cap tanh((x + bias + 0.5 y) * 3 / cap) by four operations. */
+static void check_elements(roco_backend *backend, support_random *random, uint32_t width, float *x)
+{
+    const double cap = 5;
+    size_t n = (size_t)MOST_ROWS * width;
+    float *y = calloc(n, sizeof(float)), *expected = calloc(n, sizeof(float)), bias[1536];
+    support_random_fill(random, x, n);
+    support_random_fill(random, y, n);
+    support_random_fill(random, bias, width);
+    for (size_t i = 0; i < n; i++) {
+        double sum = (double)x[i] + (double)bias[i % width] + 0.5 * (double)y[i];
+        expected[i] = (float)(cap * tanh(sum * 3 / cap));
+    }
+    backend->ops->add_bias(backend, x, bias, MOST_ROWS, width);
+    backend->ops->add(backend, x, y, 0.5f, MOST_ROWS, width);
+    backend->ops->scale(backend, x, 3.0f, MOST_ROWS, width);
+    backend->ops->softcap(backend, x, (float)cap, MOST_ROWS, width);
+    assert_true(support_distance(x, expected, n) <= TOLERANCE_ELEMENTS);
+    free(y);
+    free(expected);
+}
+
+static void element_wise_operations_are_right(void **state)
+{
+    for_all(check_elements);
+}
+
 /* Three heads of `width` rounded up to an even count, of which all but the last pairs turn. */
-static void check_rope(roco_backend *backend, support_random *random, uint32_t width, float *x)
+static void check_rope_as(roco_backend *backend, support_random *random, uint32_t width, bool halves, float *x)
 {
     enum { N = 5, HEADS = 3 };
     uint32_t head = (width < 128 ? width + width % 2 : 128), dim = head > 8 ? head - 4 : head;
@@ -113,20 +168,32 @@ static void check_rope(roco_backend *backend, support_random *random, uint32_t w
     for (uint32_t row = 0; row < N; row++)
         for (uint32_t h = 0; h < HEADS; h++)
             for (uint32_t p = 0; p < dim / 2; p++) {
-                float *pair = expected + (row * HEADS + h) * head + 2 * p;
-                double a = (double)pair[0], b = (double)pair[1];
+                float *first = expected + (row * HEADS + h) * head + (halves ? p : 2 * p);
+                float *second = first + (halves ? dim / 2 : 1);
+                double a = (double)*first, b = (double)*second;
                 double c = (double)cosines[row * dim / 2 + p], s = (double)sines[row * dim / 2 + p];
-                pair[0] = (float)(a * c - b * s);
-                pair[1] = (float)(a * s + b * c);
+                *first = (float)(a * c - b * s);
+                *second = (float)(a * s + b * c);
             }
-    backend->ops->rope(backend, x, cosines, sines, N, HEADS, head, dim);
+    backend->ops->rope(backend, x, cosines, sines, N, HEADS, head, dim, halves);
     assert_true(support_distance(x, expected, (size_t)N * HEADS * head) <= TOLERANCE_ROPE);
     free(expected);
+}
+
+static void check_rope(roco_backend *backend, support_random *random, uint32_t width, float *x)
+{
+    check_rope_as(backend, random, width, false, x);
+}
+
+static void check_rope_halves(roco_backend *backend, support_random *random, uint32_t width, float *x)
+{
+    check_rope_as(backend, random, width, true, x);
 }
 
 static void rope_is_right(void **state)
 {
     for_all(check_rope);
+    for_all(check_rope_halves);
 }
 
 static void check_gather(roco_backend *backend, support_random *random, uint32_t width, float *out)
@@ -194,6 +261,8 @@ int main(void)
         cmocka_unit_test(rms_norm_is_right),
         cmocka_unit_test(swiglu_is_right),
         cmocka_unit_test(swiglu_of_odd_values),
+        cmocka_unit_test(geglu_is_right),
+        cmocka_unit_test(element_wise_operations_are_right),
         cmocka_unit_test(rope_is_right),
         cmocka_unit_test(gather_copies_rows),
         cmocka_unit_test(memory_is_zeroed_and_aligned),
