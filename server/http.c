@@ -233,6 +233,11 @@ roco_status roco_http_open(uv_loop_t *loop, const roco_http_config *config, roco
     return ROCO_OK;
 }
 
+void roco_http_set_keys(roco_http *http, const roco_api_keys *keys)
+{
+    http->keys = keys;
+}
+
 uint16_t roco_http_port(const roco_http *http)
 {
     return http->port;

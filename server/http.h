@@ -47,6 +47,8 @@ uint16_t roco_http_port(const roco_http *http);
 uint32_t roco_http_active(const roco_http *http);
 /* Daemon runs since open: stands still while nothing happens. */
 uint64_t roco_http_runs(const roco_http *http);
+/* Keys for requests from now on, as in the config; the old ones may be freed. */
+void roco_http_set_keys(roco_http *http, const struct roco_api_keys *keys);
 /* From now on POST answers 503 and every reply closes its connection; GET goes on, so that /health and /ready can tell.
  * `done(context)` once no exchange is active; roco_http_close may be called in it. */
 void roco_http_drain(roco_http *http, void (*done)(void *context), void *context);

@@ -3,8 +3,9 @@
  * The port is bound first and /health answers from then on; the model is loaded on a thread of its own, which speaks to
  * the loop once, when it is done. SIGTERM or SIGINT drains: POST answers 503, what was taken before goes on for
  * --drain-timeout at most. A second signal ends without waiting; a third ends the process on the spot, for a device
- * that hangs in a step. Both signals are blocked in every thread and read from a descriptor: at no moment do they have
- * their default effect. Everything here runs on the loop thread but load_model.
+ * that hangs in a step. SIGHUP reads the options anew and takes over the keys and the log level. All three are blocked
+ * in every thread and read from a descriptor: at no moment do they have their default effect. Everything here runs on
+ * the loop thread but load_model.
  */
 #include "server/serve.h"
 
@@ -29,13 +30,15 @@ enum { OTHER_DESCRIPTORS = 64 }; /* besides connections: model, log, trace, loop
 typedef enum phase { LOADING, SERVING, DRAINING, ENDING } phase;
 
 typedef struct serve {
+    int argc;
+    char **argv, **environment; /* read again at SIGHUP; borrowed */
     roco_options options;
     roco_api_keys *keys;
     uv_loop_t loop;
     roco_app *app;
     roco_http *http;
     uv_async_t loaded; /* the load thread is done */
-    int signals;       /* descriptor that SIGTERM and SIGINT are read from */
+    int signals;       /* descriptor that the signals are read from */
     uv_poll_t signalled;
     uv_timer_t drain_limit;
     phase phase;
@@ -125,12 +128,54 @@ static void drain(serve *s, const char *name)
     uv_timer_start(&s->drain_limit, on_drain_limit, (uint64_t)s->options.drain_timeout * 1000, 0);
 }
 
+/* --- signals --- */
+
+static void set_log_level(const char *name)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (int level = ROCO_LOG_ERROR; level <= ROCO_LOG_DEBUG; level++)
+        if (strcmp(name, names[level]) == 0)
+            roco_log_set_level((roco_log_level)level);
+}
+
+/* All or nothing: with a mistake in the options or in the key file, what was set before stays. */
+static roco_status reload(serve *s, roco_error *error)
+{
+    roco_options options;
+    roco_options_result result;
+    roco_api_keys *keys = NULL;
+    roco_status status = roco_options_parse(&options, s->argc, s->argv, s->environment, stdout, &result, error);
+    if (status == ROCO_OK && options.api_key_file[0])
+        status = roco_api_keys_read(options.api_key_file, &keys, error);
+    if (status == ROCO_OK) {
+        roco_http_set_keys(s->http, keys);
+        roco_api_keys_free(s->keys);
+        s->keys = keys;
+        set_log_level(options.log_level);
+        roco_log(ROCO_LOG_INFO, "SIGHUP: %zu keys, log-level %s", keys ? roco_api_keys_count(keys) : 0,
+                 options.log_level);
+    }
+    roco_options_free(&options);
+    return status;
+}
+
+static void on_hangup(serve *s)
+{
+    roco_error error = {0};
+    if (reload(s, &error) != ROCO_OK)
+        roco_log(ROCO_LOG_ERROR, "SIGHUP: %s; nothing is changed", error.message);
+}
+
 static void on_signal(uv_poll_t *poll, int status, int events)
 {
     serve *s = poll->data;
     struct signalfd_siginfo info;
     if (read(s->signals, &info, sizeof info) != sizeof info)
         return;
+    if (info.ssi_signo == SIGHUP) {
+        on_hangup(s);
+        return;
+    }
     const char *name = info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT";
     if (s->phase == SERVING) {
         drain(s, name);
@@ -181,14 +226,6 @@ static roco_status start_loading(serve *s, roco_error *error)
 
 /* --- the start --- */
 
-static void set_log_level(const char *name)
-{
-    static const char *const names[] = {"error", "warn", "info", "debug"};
-    for (int level = ROCO_LOG_ERROR; level <= ROCO_LOG_DEBUG; level++)
-        if (strcmp(name, names[level]) == 0)
-            roco_log_set_level((roco_log_level)level);
-}
-
 /* Every connection is a descriptor; the usual soft limit is there for programs that use select(). */
 static void fit_descriptors(roco_options *options)
 {
@@ -238,6 +275,7 @@ static void announce(const serve *s)
 static roco_status take_signals(serve *s, roco_error *error)
 {
     sigset_t set = ending_signals();
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     s->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     return s->signals >= 0 ? ROCO_OK
@@ -291,6 +329,9 @@ int roco_serve(int argc, char **argv, char **environment)
     serve *s = calloc(1, sizeof *s);
     if (!s)
         return 1;
+    s->argc = argc;
+    s->argv = argv;
+    s->environment = environment;
     roco_error error = {0};
     roco_options_result result = ROCO_OPTIONS_RUN;
     int exit_code = 0;
