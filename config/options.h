@@ -28,6 +28,7 @@ typedef struct roco_options {
     int64_t kv_budget;          /* tokens, for requests that name none */
     int64_t kv_budget_max;      /* ceiling for requests; 0: the context */
     const char *kv_policy;      /* for requests that name none */
+    const char *head_profile;   /* "auto" | "off" | path */
     const char *kv_type;        /* "f16" | "f32" */
     int64_t kv_sink, kv_recent; /* for requests that name none */
     int64_t evict_stride;       /* prompt tokens between two evictions */
@@ -71,5 +72,9 @@ void roco_options_free(roco_options *options);
 roco_status roco_parse_size(const char *text, int64_t *out);
 /* Prints a commented roco.conf with every row at its default (what `roco config` shows and roco.conf.example holds). */
 void roco_options_print_file(FILE *out);
+/* The rows as the options section of a manual page (roff), and as three variables of a bash function: options, paths
+ * (those that take one) and choices (by option, with bars between). Test-only rows are left out. */
+void roco_options_print_manual(FILE *out);
+void roco_options_print_bash(FILE *out);
 
 #endif

@@ -50,6 +50,9 @@ const roco_option_row roco_option_rows[] = {
         "tokens each head may hold on average, for requests that name no budget"),
     INT("kv-budget-max", KV, kv_budget_max, 0, INT32_MAX, "0", "highest budget a request may name; 0: the context"),
     TEXT("kv-policy", KV, kv_policy, 1, "NAME", "roco", "how victims are chosen, for requests that name no policy"),
+    TEXT("head-profile", KV, head_profile, 1, "FILE", "auto",
+         "profile of the heads that get more of a budget; auto: beside the model, in the cache, or measured; off: "
+         "none"),
     CHOICE("kv-type", KV, kv_type, "f16|f32", "f16", "how K and V are stored"),
     INT("kv-sink", KV, kv_sink, 0, 1024, "4", "first positions never evicted, for requests that name no number"),
     INT("kv-recent", KV, kv_recent, 1, 4096, "10", "newest tokens never evicted, for requests that name no number"),

@@ -31,7 +31,7 @@ static void attention_block(roco_engine *e, uint32_t l, uint32_t n, uint32_t n_c
                                 .pool = e->pool};
     ops->attention(e->backend, &attention);
     if (e->observe)
-        e->observe(e->observe_context, l);
+        e->observe(e->observe_context, &attention);
     const roco_weight *output = layer->output;
     ops->matmul(e->backend, &output, &b->x, 1, b->attended, n, true);
 }

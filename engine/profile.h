@@ -42,6 +42,20 @@ roco_status roco_profile_read(const char *path, const roco_gguf *gguf, const roc
 /* The profile that roco brings along for this file; false when there is none. */
 bool roco_profile_builtin(const roco_gguf *gguf, const roco_engine_info *info, float *scores);
 
+/* Where an engine's profile came from. */
+typedef struct roco_profile_origin {
+    char text[600];    /* "built in", "measured in 1.2 s, kept as FILE", the file's path; "" when there is none */
+    char warning[600]; /* what went wrong and was got around; "" nothing */
+} roco_profile_origin;
+
+/* Gives the engine a profile (roco_engine_use_profile). `choice`: "off": none. "auto": MODEL.heads.json beside the
+ * model, else <fingerprint>.heads.json in the user's cache folder (XDG_CACHE_HOME/roco, ~/.cache/roco), else the one
+ * built in, else one is measured and kept in the cache folder; that an automatic one cannot be had is a warning. Any
+ * other: that file, which must be this model's. Before any cache is open. `progress` may be NULL. */
+roco_status roco_profile_find(roco_engine *engine, const roco_gguf *gguf, const roco_tokenizer *tokenizer,
+                              const char *choice, roco_profile_progress *progress, void *context,
+                              roco_profile_origin *origin, roco_error *error);
+
 /* --- budgets by head --- */
 
 /* How one sequence's slots are dealt: the n_whole best heads get `whole` each, the next one `partial`, all others

@@ -53,41 +53,44 @@ static void score_page(const float *q, const float *keys, uint32_t dim, float *o
 }
 
 /* What one query at `position` pays to its first copy and to the token after that. */
-static double retrieved(const measure *m, const float *q, uint32_t position)
+static double retrieved(const measure *m, const roco_attention *args, const float *q, uint32_t position)
 {
-    const roco_kv_layout *l = &m->engine->info.layout;
-    const float scale = 1.0f / sqrtf((float)l->key_dim);
+    const roco_kv_layout *l = &args->layout;
     for (uint32_t i = 0; i * l->slots <= position; i++)
         score_page(q, m->keys + (size_t)i * l->key_dim * l->slots, l->key_dim, m->weights + i * l->slots);
     float highest = -INFINITY;
-    for (uint32_t j = 0; j <= position; j++)
+    for (uint32_t j = 0; j <= position; j++) {
+        const float score = m->weights[j] * args->scale;
+        m->weights[j] = args->softcap > 0 ? args->softcap * tanhf(score / args->softcap) : score;
         highest = fmaxf(highest, m->weights[j]);
+    }
     double total = 0;
     for (uint32_t j = 0; j <= position; j++)
-        total += expf((m->weights[j] - highest) * scale);
+        total += expf(m->weights[j] - highest);
     const float *copy = m->weights + (position - m->offset);
-    return ((double)expf((copy[0] - highest) * scale) + expf((copy[1] - highest) * scale)) / total;
+    return ((double)expf(copy[0] - highest) + expf(copy[1] - highest)) / total;
 }
 
 /* After a layer's attention: its queries are in the buffers, its keys in the pool. */
-static void observe(void *context, uint32_t layer)
+static void observe(void *context, const roco_attention *args)
 {
     const measure *m = context;
     const roco_engine_info *info = &m->engine->info;
-    const uint32_t dim = info->layout.key_dim, n_group = info->n_heads / info->n_kv_heads;
+    const uint32_t layer = args->layer, dim = info->layout.key_dim, n_group = info->n_heads / info->n_kv_heads;
     const uint32_t from = m->first > m->offset ? m->first : m->offset;
     const uint32_t last = m->offset + m->n_passage - 1; /* it has no token after its first copy that counts */
     const uint32_t end = m->first + m->n_rows < last ? m->first + m->n_rows : last;
-    if (from >= end)
+    /* A sliding window that ends before the first copy retrieves nothing, and its score stays 0. */
+    if (from >= end || (args->window && args->window <= m->offset + m->n_passage))
         return;
-    m->engine->backend->ops->download(m->engine->backend, m->q, m->engine->buffers.q,
+    m->engine->backend->ops->download(m->engine->backend, m->q, args->q,
                                       (size_t)m->n_rows * info->n_heads * dim * sizeof *m->q);
     for (uint32_t h = 0; h < info->n_kv_heads; h++) {
         load_keys(m, layer * info->n_kv_heads + h, roco_kv_pages_for(&info->layout, end));
         for (uint32_t head = h * n_group; head < (h + 1) * n_group; head++)
             for (uint32_t position = from; position < end; position++) {
                 const float *q = m->q + ((size_t)(position - m->first) * info->n_heads + head) * dim;
-                m->sums[layer * info->n_heads + head] += retrieved(m, q, position);
+                m->sums[layer * info->n_heads + head] += retrieved(m, args, q, position);
             }
     }
 }

@@ -50,7 +50,8 @@ struct roco_engine {
     void *sampler_scratch;
     uint64_t fault_nan; /* test switch: counts down to the token that sees a NaN; 0 off */
     uint32_t *ranks;    /* [n_layers * n_kv_heads] of each head in the profile, from 0; NULL without one */
-    void (*observe)(void *context, uint32_t layer); /* after each layer's attention; NULL but while profiling */
+    /* after each layer's attention; NULL but while profiling */
+    void (*observe)(void *context, const roco_attention *attention);
     void *observe_context;
 };
 

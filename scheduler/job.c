@@ -23,6 +23,7 @@ roco_cache_spec roco_job_spec(const roco_job *job)
         .length = job->n_prompt + job->max_tokens,
         .sink = job->sink,
         .recent = job->recent,
+        .uniform = job->uniform,
     };
 }
 

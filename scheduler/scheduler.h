@@ -40,6 +40,7 @@ typedef struct roco_job {
     bool ignore_eos;
     const roco_policy *policy;
     uint32_t budget, sink, recent;
+    bool uniform;               /* every head gets `budget`, whatever the engine's head profile says */
     uint64_t arrival_ns;        /* roco_now_ns() when the request came in */
     uint64_t queue_deadline_ns; /* must be admitted by then; 0: no limit */
     uint64_t deadline_ns;       /* must be finished by then; 0: no limit */

@@ -1,6 +1,7 @@
 /* The app's life: open, load, start, drain, stop, close; and the wake-up that brings events from the engine thread. */
 #include "config/log.h"
 #include "engine/policies.h"
+#include "engine/profile.h"
 #include "server/app_state.h"
 
 #include <sched.h>
@@ -138,6 +139,24 @@ static roco_status open_engine(roco_app *app, roco_error *error)
     return roco_engine_open(&config, &app->engine, error);
 }
 
+static void on_profile(void *context, uint32_t done, uint32_t total)
+{
+    roco_log(ROCO_LOG_INFO, "head profile: measuring, once for this model; %u of %u tokens", done, total);
+}
+
+static roco_status find_profile(roco_app *app, roco_error *error)
+{
+    roco_profile_origin origin;
+    roco_status status = roco_profile_find(app->engine, app->gguf, app->tokenizer, app->options->head_profile,
+                                           on_profile, NULL, &origin, error);
+    if (status)
+        return status;
+    if (origin.warning[0])
+        roco_log(ROCO_LOG_WARN, "head profile: %s", origin.warning);
+    roco_log(ROCO_LOG_INFO, "head profile: %s", origin.text[0] ? origin.text : "none, all heads get the same");
+    return ROCO_OK;
+}
+
 roco_status roco_app_load(roco_app *app, roco_error *error)
 {
     const roco_options *o = app->options;
@@ -147,12 +166,15 @@ roco_status roco_app_load(roco_app *app, roco_error *error)
         status = roco_tokenizer_open(app->gguf, &app->tokenizer, error);
     if (!status)
         status = open_engine(app, error);
+    if (!status)
+        status = find_profile(app, error);
     if (status)
         return status;
     const roco_engine_info *info = roco_engine_describe(app->engine);
     model->tokenizer = app->tokenizer;
     model->n_vocab = info->n_vocab;
     model->n_context = info->n_context;
+    model->has_profile = info->has_profile;
     model->budget_max = o->kv_budget_max ? o->kv_budget_max : info->n_context;
     return ROCO_OK;
 }

@@ -23,6 +23,7 @@ typedef struct roco_served_model {
     const roco_policy *policy; /* for requests that name none */
     uint32_t n_vocab, n_context;
     int64_t budget_max;
+    bool has_profile; /* budgets go by head unless a request says otherwise */
 } roco_served_model;
 
 /* How a request for an answer ended. With several choices the first of these that one of them has, from the right. */

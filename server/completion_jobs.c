@@ -89,6 +89,10 @@ static roco_status fill_cache(const reader *r, roco_job *job)
     job->policy = r->out->policy;
     job->sink = (uint32_t)(params->kv_sink == ROCO_ABSENT ? options->kv_sink : params->kv_sink);
     job->recent = (uint32_t)(params->kv_recent == ROCO_ABSENT ? options->kv_recent : params->kv_recent);
+    job->uniform = params->kv_heads == ROCO_KV_HEADS_UNIFORM;
+    if (params->kv_heads == ROCO_KV_HEADS_PROFILE && !r->model->has_profile)
+        return roco_fail(&r->problem->error, ROCO_INVALID, "kv_heads",
+                         "kv_heads is \"profile\", but the server has no head profile");
     roco_status status = choose_budget(r, job->n_prompt, &job->budget);
     if (status)
         return status;

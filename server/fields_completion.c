@@ -105,6 +105,19 @@ static roco_status read_policy(const cJSON *value, void *out, roco_error *error)
     return ROCO_OK;
 }
 
+static roco_status read_heads(const cJSON *value, void *out, roco_error *error)
+{
+    const char *name = cJSON_IsString(value) ? value->valuestring : "";
+    roco_kv_heads *heads = &((roco_completion_params *)out)->kv_heads;
+    if (strcmp(name, "profile") == 0)
+        *heads = ROCO_KV_HEADS_PROFILE;
+    else if (strcmp(name, "uniform") == 0)
+        *heads = ROCO_KV_HEADS_UNIFORM;
+    else
+        return roco_fail(error, ROCO_INVALID, "kv_heads", "kv_heads must be \"profile\" or \"uniform\"");
+    return ROCO_OK;
+}
+
 #define AT(member) offsetof(roco_completion_params, member)
 #define CUSTOM(name_, read_, type_, fallback_, help_)                                                                  \
     {                                                                                                                  \
@@ -159,6 +172,8 @@ const roco_field roco_completion_fields[] = {
     INTEGER("kv_sink", kv_sink, 0, 1024, "`--kv-sink`", "first positions never evicted"),
     INTEGER("kv_recent", kv_recent, 1, 4096, "`--kv-recent`",
             "newest tokens never evicted; with `kv_sink` less than the budget"),
+    CUSTOM("kv_heads", read_heads, "`profile` or `uniform`", "`profile` where the server has one",
+           "how a budget is spent: on the heads that look back, or on all alike"),
 
     IGNORED("user", "taken and not used"),
 

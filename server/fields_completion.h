@@ -14,6 +14,9 @@
 /* Absent integers of which every value means something. */
 #define ROCO_ABSENT INT64_MIN
 
+/* How a budget is spent on heads. */
+typedef enum roco_kv_heads { ROCO_KV_HEADS_DEFAULT, ROCO_KV_HEADS_PROFILE, ROCO_KV_HEADS_UNIFORM } roco_kv_heads;
+
 typedef struct roco_completion_params {
     const char *model;                         /* borrowed from the JSON tree; NULL: any */
     const cJSON *prompt;                       /* borrowed; NULL: missing */
@@ -27,6 +30,7 @@ typedef struct roco_completion_params {
     double kv_budget;           /* tokens from ROCO_MIN_BUDGET, or a share of the prompt in (0, 1); 0: the default */
     const roco_policy *policy;  /* NULL: the default */
     int64_t kv_sink, kv_recent; /* ROCO_ABSENT: the default */
+    roco_kv_heads kv_heads;
 } roco_completion_params;
 
 extern const roco_field roco_completion_fields[];

@@ -14,7 +14,8 @@ static void write_meta(roco_json_out *out, const roco_app *app)
     roco_json_format(out, ",\"n_vocab\":%u,\"n_context\":%u,\"n_layers\":%u,\"n_heads\":%u,\"n_kv_heads\":%u",
                      info->n_vocab, info->n_context, info->n_layers, info->n_heads, info->n_kv_heads);
     roco_json_format(
-        out, ",\"kv_policy\":\"%s\",\"kv_budget\":%lld,\"kv_budget_max\":%lld}", app->model.policy->name,
+        out, ",\"kv_policy\":\"%s\",\"kv_heads\":\"%s\",\"kv_budget\":%lld,\"kv_budget_max\":%lld}",
+        app->model.policy->name, app->model.has_profile ? "profile" : "uniform",
         (long long)(app->options->kv_budget < app->model.budget_max ? app->options->kv_budget : app->model.budget_max),
         (long long)app->model.budget_max);
 }

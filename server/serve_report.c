@@ -19,7 +19,8 @@ void roco_serve_report(const roco_app *app, double load_seconds)
                                      .budget = (uint32_t)o->kv_budget,
                                      .length = info->n_context,
                                      .sink = (uint32_t)o->kv_sink,
-                                     .recent = (uint32_t)o->kv_recent};
+                                     .recent = (uint32_t)o->kv_recent,
+                                     .uniform = true}; /* by head it is never more */
     uint32_t n_each = roco_cache_pages(app->engine, &longest);
     roco_log(ROCO_LOG_INFO, "model %s: %s, %" PRIu32 " layers, %" PRIu32 " KV heads, context %" PRIu32 ", %s",
              app->model.id, info->architecture, info->n_layers, info->n_kv_heads, info->n_context, info->backend);

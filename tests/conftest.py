@@ -9,6 +9,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -16,6 +17,7 @@ import pytest
 import requests
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+CACHE = tempfile.TemporaryDirectory()  # where servers keep what they measured
 
 
 def pytest_addoption(parser):
@@ -51,7 +53,7 @@ class Server:
     def __init__(self, build, model, *args, env=None, wait=True):
         command = [str(build / "roco"), "serve", str(model), "--port", "0", *map(str, args)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        env={**os.environ, **(env or {})})
+                                        env={**os.environ, "XDG_CACHE_HOME": CACHE.name, **(env or {})})
         self.log = []
         self._url = threading.Event()
         self.url = None

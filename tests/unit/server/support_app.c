@@ -66,8 +66,9 @@ static void open_options(struct support_app_inside *inside, char **flags)
     tiny_model model = tiny_model_default();
     ROCO_CHECK(model.n_vocab == SUPPORT_N_VOCAB && model.context == SUPPORT_CONTEXT);
     tiny_model_save(&model, inside->model);
-    char *argv[32] = {inside->model, "--kv-pool-tokens", "4096", "--threads", "1", "--log-level", "error"};
-    int argc = 7;
+    char *argv[32] = {inside->model, "--kv-pool-tokens", "4096", "--threads", "1", "--log-level",
+                      "error",       "--head-profile",   "off"};
+    int argc = 9;
     for (; flags && *flags; flags++)
         argv[argc++] = *flags;
     char *environment[] = {NULL};
