@@ -9,13 +9,13 @@
 #define ROCO_MAX_POLICIES 16u
 
 /* A policy's id, its index in the registry. */
-enum { ROCO_POLICY_FULL, ROCO_POLICY_ROCO, ROCO_POLICY_RECENCY };
+enum { ROCO_POLICY_FULL, ROCO_POLICY_ROCO, ROCO_POLICY_RECENCY, ROCO_POLICY_MEAN, ROCO_POLICY_H2O };
 
 /* NULL-terminated, full first; policy->id is its index. */
 const roco_policy *const *roco_policies(void);
 /* NULL when there is none of that name. */
 const roco_policy *roco_policy_find(const char *name);
-/* "full, roco, recency": for error texts. */
+/* "full, roco, recency, ...": for error texts. */
 const char *roco_policy_names(void);
 
 #endif

@@ -10,14 +10,9 @@
 
 static void select_oldest(const roco_policy_view *view, uint32_t surplus, uint32_t *victims)
 {
-    uint32_t n_unprotected = 0;
-    for (uint32_t j = 0; j < view->n; j++) {
+    for (uint32_t j = 0; j < view->n; j++)
         view->scratch[j] = view->position[j];
-        if (!roco_policy_protects(view, j))
-            view->order[n_unprotected++] = j;
-    }
-    roco_select_lowest(view->scratch, view->position, view->order, n_unprotected, surplus);
-    roco_select_finish(view->n, view->order, surplus, view->scratch, victims);
+    roco_select_unprotected(view, surplus, victims);
 }
 
 const roco_policy roco_policy_recency = {

@@ -53,3 +53,13 @@ void roco_select_finish(uint32_t n, const uint32_t *order, uint32_t count, doubl
         if (marks[j] != 0)
             victims[written++] = j;
 }
+
+void roco_select_unprotected(const roco_policy_view *view, uint32_t surplus, uint32_t *victims)
+{
+    uint32_t n_unprotected = 0;
+    for (uint32_t j = 0; j < view->n; j++)
+        if (!roco_policy_protects(view, j))
+            view->order[n_unprotected++] = j;
+    roco_select_lowest(view->scratch, view->position, view->order, n_unprotected, surplus);
+    roco_select_finish(view->n, view->order, surplus, view->scratch, victims);
+}

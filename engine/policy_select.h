@@ -2,6 +2,10 @@
 #ifndef ROCO_ENGINE_POLICY_SELECT_H
 #define ROCO_ENGINE_POLICY_SELECT_H
 
+#include "kernels/policy.h"
+
+#include <float.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,5 +21,17 @@ void roco_select_lowest(const double *key, const int32_t *position, uint32_t *or
 
 /* Writes order[0..count), slots below n, to victims in ascending order. marks: [n], overwritten. O(n). */
 void roco_select_finish(uint32_t n, const uint32_t *order, uint32_t count, double *marks, uint32_t *victims);
+
+/* A statistic as a key: what is not a number goes first, infinity counts as the largest finite value. */
+static inline double roco_policy_key(float statistic)
+{
+    if (isnan(statistic))
+        return -DBL_MAX;
+    return fmax(fmin((double)statistic, DBL_MAX), -DBL_MAX);
+}
+
+/* The `surplus` unprotected tokens with the lowest keys, view->scratch[0..n); ties by position. What has the key
+ * infinity is taken after all others. Writes victims as a policy's select does. */
+void roco_select_unprotected(const roco_policy_view *view, uint32_t surplus, uint32_t *victims);
 
 #endif

@@ -63,6 +63,10 @@ def victims(policy, pos, S, S2, budget, surplus, now, sink, recent, ratio=0.1):
     newest = pos > now - recent
     if policy == "recency":
         score, guard = pos.astype(float), pos < sink
+    elif policy == "h2o":
+        score, guard = S, (pos < sink) | (pos > now - max(recent, int(budget * ratio)))
+    elif policy == "mean":
+        score, guard = mean, (pos < sink) | newest
     else:
         std = np.sqrt(np.maximum(S2 / n - mean * mean, 0))
         std = np.where((pos < sink) | newest, np.inf, std)
@@ -74,18 +78,19 @@ def victims(policy, pos, S, S2, budget, surplus, now, sink, recent, ratio=0.1):
 
 def main():
     seed = 1
-    for kind in ("random", "coarse", "equal", "steady"):
-        for budget, surplus, sink, recent in (
-                (32, 8, 4, 10), (32, 64, 4, 10), (40, 1, 4, 10), (64, 1, 4, 10), (64, 16, 0, 10), (64, 64, 4, 0),
-                (70, 1, 4, 10), (130, 1, 0, 1), (128, 40, 4, 100), (256, 1, 4, 10), (256, 64, 4, 10), (270, 3, 8, 32),
-                (512, 1, 4, 10), (512, 64, 4, 10), (1136, 64, 4, 10), (1200, 1, 4, 10)):
-            # In decode the view is the budget's slots and one of them goes.
-            n = budget if surplus == 1 else budget + surplus
-            for policy in ("roco", "recency"):
-                pos, S, S2, now = cache(kind, seed, n, seed % 2)
-                gone = sorted(pos[victims(policy, pos, S, S2, budget, surplus, now, sink, recent)])
-                print(policy, kind, seed, n, budget, surplus, now, sink, recent, ":", *gone)
-                seed += 1
+    for policies in (("roco", "recency"), ("mean",), ("h2o",)):
+        for kind in ("random", "coarse", "equal", "steady"):
+            for budget, surplus, sink, recent in (
+                    (32, 8, 4, 10), (32, 64, 4, 10), (40, 1, 4, 10), (64, 1, 4, 10), (64, 16, 0, 10), (64, 64, 4, 0),
+                    (70, 1, 4, 10), (130, 1, 0, 1), (128, 40, 4, 100), (256, 1, 4, 10), (256, 64, 4, 10),
+                    (270, 3, 8, 32), (512, 1, 4, 10), (512, 64, 4, 10), (1136, 64, 4, 10), (1200, 1, 4, 10)):
+                # In decode the view is the budget's slots and one of them goes.
+                n = budget if surplus == 1 else budget + surplus
+                for policy in policies:
+                    pos, S, S2, now = cache(kind, seed, n, seed % 2)
+                    gone = sorted(pos[victims(policy, pos, S, S2, budget, surplus, now, sink, recent)])
+                    print(policy, kind, seed, n, budget, surplus, now, sink, recent, ":", *gone)
+                    seed += 1
 
 
 if __name__ == "__main__":
