@@ -18,9 +18,18 @@
  * So a 64-byte load is 4 inputs of 16 rows: one operand of the instruction that multiplies bytes and adds four products
  * per lane. Blocks and panels are multiples of 64 bytes. Rows past the last are zero.
  *
- * Activations are quantised per row and block of 32: a = scale * q, q in -127..127. One block of one row then gives
+ * Activations are quantised per row and block of 32: a = scale * q, q in -127..127, but for the block's outlier, its
+ * one value of largest magnitude (the first of equals), whose q is in -32767..32767. Most blocks of a transformer have
+ * one value that dwarfs the rest; kept apart, it no longer sets the step of the other 31:
+ *
+ *     scale = max(second largest |a| / 127, largest |a| / 32767)
+ *
+ * One block of one row then gives, the sums over all 32,
  *
  *     a.scale * scale * (sum(q_w q_a) - zero * sum(q_a)) + a.scale * sum(q_a) * min
+ *
+ * where sum(q_w q_a) is a dot product of bytes, in which the outlier counts as 0, plus the outlier's own product. All
+ * of it is integer arithmetic that a float then holds exactly: |sum| <= 255 (32767 + 31 * 127) < 2^24.
  *
  * Blocks are added in ascending order in one float per output, whatever the number of rows: this is why a row's result
  * does not depend on its company.
@@ -63,13 +72,17 @@ struct roco_weight {
     struct roco_arena_chunk *chunk;
 };
 
-/* One block of one row of activations. */
+/* One block of one row of activations. The outlier's weight in a row of a panel is the 4-byte word of that row at
+ * `offset` in the block's integers, shifted right by `shift` and cut to the element's width. A cache line. */
 typedef struct roco_q8_block {
     float scale;
     float scaled_sum;      /* scale * sum(q) */
     int32_t minus_sum;     /* -sum(q), shifted left by zero_shift the correction for the zero point */
     int32_t minus_sum_low; /* the same of the first 16 */
-    int8_t q[ROCO_BLOCK];
+    int32_t outlier;       /* its q */
+    uint32_t u4_shift, u8_shift;
+    uint16_t u4_offset, u8_offset;
+    int8_t q[ROCO_BLOCK]; /* 0 at the outlier */
 } roco_q8_block;
 
 /* Panels first..last-1 of a matrix times n rows: out[i * n_rows + row] = or +=. */
@@ -103,8 +116,9 @@ extern const roco_linear_variant roco_linear_portable;
 extern const roco_linear_variant roco_linear_avx2;
 extern const roco_linear_variant roco_linear_avx512;
 
-/* Largest magnitude under which a block counts as zero: its inverse would overflow. */
-#define ROCO_Q8_SMALLEST 1e-36f
+/* Largest magnitude under which a block counts as zero: 32767 / it would overflow. */
+#define ROCO_Q8_SMALLEST 1e-34f
+#define ROCO_Q8_OUTLIER  32767.0f
 
 /* Before a loop whose count is a constant once inlined: its arrays of vectors then are registers. */
 #if defined(__clang__)
@@ -121,6 +135,32 @@ static inline bool roco_element_is_integer(roco_element element)
 static inline uint32_t roco_scales_bytes(roco_scales scales)
 {
     return scales == ROCO_SCALES_NONE ? 0 : scales == ROCO_SCALES_MIN ? 128 : 64;
+}
+
+/* What one activation is multiplied by before it is rounded, of a block of finite values with `largest` at least
+ * ROCO_Q8_SMALLEST. With a second of 0 or nearly the left quotient is infinite. */
+static inline float roco_q8_inverse(float largest, float second)
+{
+    float inverse = 127.0f / second, least = ROCO_Q8_OUTLIER / largest;
+    return inverse < least ? inverse : least;
+}
+
+/* Fills in everything but q[]. `input` is the outlier's, `sum_low` and `sum_high` are those of q[0..15] and q[16..31].
+ */
+static inline void roco_q8_finish(float largest, float second, uint32_t input, int32_t outlier, int32_t sum_low,
+                                  int32_t sum_high, roco_q8_block *out)
+{
+    float scale = second * (1 / 127.0f), least = largest * (1 / ROCO_Q8_OUTLIER);
+    int32_t sum = sum_low + sum_high + outlier;
+    out->scale = scale > least ? scale : least;
+    out->scaled_sum = out->scale * (float)sum;
+    out->minus_sum = -sum;
+    out->minus_sum_low = -(input < 16 ? sum_low + outlier : sum_low);
+    out->outlier = outlier;
+    out->u8_shift = input % 4 * 8;
+    out->u8_offset = (uint16_t)(input / 4 * 128);
+    out->u4_shift = out->u8_shift + input / 16 * 4;
+    out->u4_offset = (uint16_t)(out->u8_offset % 512);
 }
 
 /* Block b of an integer panel: its scales, then its integers. */

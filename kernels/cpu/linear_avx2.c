@@ -7,6 +7,7 @@
  *               so a whole block is added in 16 bits before it is widened once
  *     bytes     two products of 255 * 127 do not fit 16 bits: both operands are widened, even and odd inputs apart, and
  *               vpmaddwd adds to 32 bits
+ *     outlier   its weights are cut out of their words and multiplied by all of it in 16 bits: vpmaddwd as well
  *
  * The sequence of operations for one row is the same in every tile, so its result is too. `element`, `scales` and
  * `rows` are constants in each copy the compiler makes.
@@ -109,6 +110,19 @@ INLINE void dot_bytes(const uint8_t *integers, int v, int first, int n, const ro
     }
 }
 
+/* Which inputs they are differs from row to row: each reads weights of its own, in the same way wherever they are. A
+ * lane's word is the weight and a zero above it, so the outlier's sign above its 16 bits does not count. */
+INLINE __m256i dot_outlier(roco_element element, const uint8_t *integers, int v, const roco_q8_block *x,
+                           int32_t outlier, __m256i dot)
+{
+    const bool nibbles = element == ROCO_ELEMENT_U4;
+    const uint8_t *words = integers + (nibbles ? x->u4_offset : x->u8_offset);
+    const __m256i shift = _mm256_set1_epi32((int32_t)(nibbles ? x->u4_shift : x->u8_shift));
+    __m256i w =
+        _mm256_and_si256(_mm256_srlv_epi32(load_group(words, 0, v), shift), _mm256_set1_epi32(nibbles ? 15 : 255));
+    return _mm256_add_epi32(dot, _mm256_madd_epi16(w, _mm256_set1_epi32(outlier)));
+}
+
 INLINE __m256 scale_dot(__m256i dot, __m256 scale, float x_scale, __m256 sum)
 {
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(scale, _mm256_set1_ps(x_scale)), sum);
@@ -129,8 +143,11 @@ INLINE void add_split_quarter(const uint8_t *header, const uint8_t *block, int v
         }
         dot_bytes(integers, v, 4 * half, 4, x, rows, dot);
         ROCO_UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
+            bool in_half = x[r]->u8_offset / 512 == half;
+            dot[r] = dot_outlier(ROCO_ELEMENT_U8, integers, v, x[r], in_half ? x[r]->outlier : 0, dot[r]);
             sum[r][v] = scale_dot(dot[r], scale, x[r]->scale, sum[r][v]);
+        }
     }
 }
 
@@ -150,8 +167,10 @@ INLINE void add_quarter(roco_element element, roco_scales scales, const uint8_t 
         dot_bytes(integers, v, 0, 8, x, rows, dot);
     __m256 scale = load_scale(scales, header, block, v, 0);
     ROCO_UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
+        dot[r] = dot_outlier(element, integers, v, x[r], x[r]->outlier, dot[r]);
         sum[r][v] = scale_dot(dot[r], scale, x[r]->scale, sum[r][v]);
+    }
     if (scales == ROCO_SCALES_ONE)
         return;
     __m256 min = load_min(scales, header, block, v);
@@ -257,40 +276,74 @@ INLINE void float_tile(roco_element element, const roco_linear_tile *t, int rows
 
 #include "kernels/cpu/linear_tiles.h"
 
-/* The same roundings as the portable text: one division, one product, round to nearest even. */
+INLINE float largest_lane(__m256 values)
+{
+    __m128 most = _mm_max_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
+    most = _mm_max_ps(most, _mm_movehl_ps(most, most));
+    return _mm_cvtss_f32(_mm_max_ss(most, _mm_movehdup_ps(most)));
+}
+
+/* The place of the first of `largest` among 32 magnitudes. */
+INLINE uint32_t place_of(const __m256 size[4], float largest)
+{
+    uint32_t equals = 0;
+    for (int v = 0; v < 4; v++) {
+        __m256 equal = _mm256_cmp_ps(size[v], _mm256_set1_ps(largest), _CMP_EQ_OQ);
+        equals |= (uint32_t)_mm256_movemask_ps(equal) << 8 * v;
+    }
+    return (uint32_t)__builtin_ctz(equals);
+}
+
+/* Zero in every lane of vector v but the one of `input`. */
+INLINE __m256 only(uint32_t input, int v)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(lanes, _mm256_set1_epi32((int32_t)input - 8 * v)));
+}
+
+/* The same roundings as the portable text. */
+INLINE void quantize_block(const float *x, __m256 size[4], float largest, roco_q8_block *out)
+{
+    uint32_t input = place_of(size, largest);
+    __m256 most = _mm256_setzero_ps();
+    for (int v = 0; v < 4; v++)
+        most = _mm256_max_ps(most, _mm256_andnot_ps(only(input, v), size[v]));
+    float second = largest_lane(most), inverse = roco_q8_inverse(largest, second);
+    __m256i q[4];
+    int32_t sum[2];
+    for (int v = 0; v < 4; v++) {
+        __m256 others = _mm256_andnot_ps(only(input, v), _mm256_loadu_ps(x + 8 * v));
+        q[v] = _mm256_cvtps_epi32(_mm256_mul_ps(others, _mm256_set1_ps(inverse)));
+    }
+    for (int half = 0; half < 2; half++) {
+        /* Packing works within 128 bits: the permutation puts the quarters back in order. */
+        __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(q[2 * half], q[2 * half + 1]), 0xd8);
+        __m128i low = _mm256_castsi256_si128(words), high = _mm256_extracti128_si256(words, 1);
+        _mm_storeu_si128((__m128i *)(out->q + 16 * half), _mm_packs_epi16(low, high));
+        __m128i twos = _mm_madd_epi16(_mm_add_epi16(low, high), _mm_set1_epi16(1));
+        twos = _mm_add_epi32(twos, _mm_shuffle_epi32(twos, 0x4e));
+        sum[half] = _mm_cvtsi128_si32(_mm_add_epi32(twos, _mm_shuffle_epi32(twos, 0xb1)));
+    }
+    int32_t outlier = _mm_cvtss_si32(_mm_set_ss(x[input] * inverse));
+    roco_q8_finish(largest, second, input, outlier, sum[0], sum[1], out);
+}
+
 static void quantize(const float *x, uint32_t n_cols, roco_q8_block *out)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f), infinity = _mm256_set1_ps(INFINITY);
     for (uint32_t b = 0; b < n_cols / ROCO_BLOCK; b++, x += ROCO_BLOCK, out++) {
-        __m256 finite = _mm256_castsi256_ps(_mm256_set1_epi32(-1)), most = _mm256_setzero_ps();
+        __m256 finite = _mm256_castsi256_ps(_mm256_set1_epi32(-1)), most = _mm256_setzero_ps(), size[4];
         for (int v = 0; v < 4; v++) {
-            __m256 magnitude = _mm256_andnot_ps(sign, _mm256_loadu_ps(x + 8 * v));
-            finite = _mm256_and_ps(finite, _mm256_cmp_ps(magnitude, infinity, _CMP_LT_OQ));
-            most = _mm256_max_ps(most, magnitude);
+            size[v] = _mm256_andnot_ps(sign, _mm256_loadu_ps(x + 8 * v));
+            finite = _mm256_and_ps(finite, _mm256_cmp_ps(size[v], infinity, _CMP_LT_OQ));
+            most = _mm256_max_ps(most, size[v]);
         }
-        float lanes[8], largest = 0;
-        _mm256_storeu_ps(lanes, most);
-        for (int i = 0; i < 8; i++)
-            largest = lanes[i] > largest ? lanes[i] : largest;
         bool odd = _mm256_movemask_ps(finite) != 255;
-        if (odd || largest < ROCO_Q8_SMALLEST) {
+        float largest = largest_lane(most);
+        if (odd || largest < ROCO_Q8_SMALLEST)
             *out = (roco_q8_block){.scale = odd ? NAN : 0.0f, .scaled_sum = odd ? NAN : 0.0f};
-            continue;
-        }
-        __m256 inverse = _mm256_set1_ps(127.0f / largest);
-        int32_t sum[2] = {0, 0};
-        for (int v = 0; v < 4; v++) {
-            int32_t q[8];
-            _mm256_storeu_si256((__m256i *)q, _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * v), inverse)));
-            for (int i = 0; i < 8; i++) {
-                out->q[8 * v + i] = (int8_t)q[i];
-                sum[v / 2] += q[i];
-            }
-        }
-        out->scale = largest / 127.0f;
-        out->scaled_sum = out->scale * (float)(sum[0] + sum[1]);
-        out->minus_sum = -(sum[0] + sum[1]);
-        out->minus_sum_low = -sum[0];
+        else
+            quantize_block(x, size, largest, out);
     }
 }
 

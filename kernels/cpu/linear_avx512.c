@@ -5,6 +5,7 @@
  *     dot[r][v]  = correction for the zero point            int32, 16 lanes
  *     for each group of 4 inputs:
  *         dot[r][v] += panel bytes[v] * broadcast(4 activation bytes of row r)          vpdpbusd
+ *     dot[r][v] += the weights of row r's outlier * broadcast(outlier of row r)         vpdpwssd
  *     sum[r][v]  = dot * (weight scale * activation scale) + sum [+ weight min * activation scaled_sum]
  *
  * The sequence of operations for one row is the same in every tile, so its result is too. `element`, `scales` and
@@ -106,6 +107,24 @@ INLINE void add_bytes(const uint8_t *integers, const roco_q8_block *const x[MAX_
                   dot);
 }
 
+INLINE __m512i outlier_weights(const uint8_t *words, uint32_t shift, __m512i mask)
+{
+    return _mm512_and_si512(_mm512_srlv_epi32(_mm512_loadu_si512(words), _mm512_set1_epi32((int32_t)shift)), mask);
+}
+
+/* Which inputs they are differs from row to row: each reads weights of its own, in the same way wherever they are. A
+ * lane's word is the weight and a zero above it, so the outlier's sign above its 16 bits does not count. */
+INLINE void add_outlier(roco_element element, const uint8_t *integers, const roco_q8_block *x, int32_t outlier,
+                        __m512i dot[2])
+{
+    const bool nibbles = element == ROCO_ELEMENT_U4;
+    const __m512i mask = _mm512_set1_epi32(nibbles ? 15 : 255), a = _mm512_set1_epi32(outlier);
+    const uint32_t shift = nibbles ? x->u4_shift : x->u8_shift;
+    const uint8_t *words = integers + (nibbles ? x->u4_offset : x->u8_offset);
+    for (int v = 0; v < 2; v++)
+        dot[v] = _mm512_dpwssd_epi32(dot[v], outlier_weights(words + 64 * v, shift, mask), a);
+}
+
 INLINE void start_dots(int32_t correction, uint32_t zero_shift, __m512i dot[2])
 {
     dot[0] = dot[1] = _mm512_set1_epi32(correction * (1 << zero_shift));
@@ -137,8 +156,11 @@ INLINE void add_split_block(const uint8_t *integers, const block_scales *s, uint
             start_dots(half == 0 ? x[r]->minus_sum_low : x[r]->minus_sum - x[r]->minus_sum_low, zero_shift, dot[r]);
         add_bytes(integers, x, 4 * half, 4, rows, dot);
         ROCO_UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int r = 0; r < rows; r++) {
+            bool in_half = x[r]->u8_offset / 512 == half;
+            add_outlier(ROCO_ELEMENT_U8, integers, x[r], in_half ? x[r]->outlier : 0, dot[r]);
             scale_dots(dot[r], s->scale[half], x[r]->scale, sum[r]);
+        }
     }
 }
 
@@ -155,6 +177,7 @@ INLINE void add_block(roco_element element, roco_scales scales, const uint8_t *i
         add_bytes(integers, x, 0, 8, rows, dot);
     ROCO_UNROLL
     for (int r = 0; r < rows; r++) {
+        add_outlier(element, integers, x[r], x[r]->outlier, dot[r]);
         scale_dots(dot[r], s->scale[0], x[r]->scale, sum[r]);
         if (scales != ROCO_SCALES_ONE)
             add_mins(s->min, x[r]->scaled_sum, sum[r]);
@@ -261,30 +284,72 @@ INLINE void float_tile(roco_element element, const roco_linear_tile *t, int rows
 
 #include "kernels/cpu/linear_tiles.h"
 
-/* The same roundings as the portable text: one division, one product, round to nearest even. */
+/* The block * inverse rounded, 0 at the outlier; sums of 16 in sum[]. */
+INLINE void round_block(__m512 low, __m512 high, __mmask32 others, float inverse, int8_t *q, int32_t sum[2])
+{
+    const __m512 by = _mm512_set1_ps(inverse);
+    __m512i q_low = _mm512_cvtps_epi32(_mm512_maskz_mul_ps((__mmask16)others, low, by));
+    __m512i q_high = _mm512_cvtps_epi32(_mm512_maskz_mul_ps((__mmask16)(others >> 16), high, by));
+    __m256i bytes = _mm256_set_m128i(_mm512_cvtepi32_epi8(q_high), _mm512_cvtepi32_epi8(q_low));
+    _mm256_storeu_si256((__m256i *)q, bytes);
+    __m256i fours = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), bytes);
+    fours = _mm256_add_epi32(fours, _mm256_shuffle_epi32(fours, 0x4e));
+    fours = _mm256_add_epi32(fours, _mm256_shuffle_epi32(fours, 0xb1));
+    sum[0] = _mm256_cvtsi256_si32(fours);
+    sum[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(fours, 1));
+}
+
+/* The two largest of some magnitudes, lane by lane. Those of floats order like integers, and NaN after infinity after
+ * all numbers. */
+typedef struct two_largest {
+    __m128i first, second;
+} two_largest;
+
+INLINE two_largest merge(two_largest a, two_largest b)
+{
+    __m128i lower = _mm_min_epu32(a.first, b.first);
+    return (two_largest){_mm_max_epu32(a.first, b.first), _mm_max_epu32(lower, _mm_max_epu32(a.second, b.second))};
+}
+
+/* In every lane. */
+INLINE two_largest two_largest_of(__m512i low, __m512i high)
+{
+    __m512i first = _mm512_max_epu32(low, high), second = _mm512_min_epu32(low, high);
+    __m256i f0 = _mm512_castsi512_si256(first), f1 = _mm512_extracti64x4_epi64(first, 1);
+    __m256i s0 = _mm512_castsi512_si256(second), s1 = _mm512_extracti64x4_epi64(second, 1);
+    __m256i f = _mm256_max_epu32(f0, f1);
+    __m256i s = _mm256_max_epu32(_mm256_min_epu32(f0, f1), _mm256_max_epu32(s0, s1));
+    two_largest a = {_mm256_castsi256_si128(f), _mm256_castsi256_si128(s)};
+    a = merge(a, (two_largest){_mm256_extracti128_si256(f, 1), _mm256_extracti128_si256(s, 1)});
+    a = merge(a, (two_largest){_mm_shuffle_epi32(a.first, 0x4e), _mm_shuffle_epi32(a.second, 0x4e)});
+    return merge(a, (two_largest){_mm_shuffle_epi32(a.first, 0xb1), _mm_shuffle_epi32(a.second, 0xb1)});
+}
+
+/* The same roundings as the portable text. */
 static void quantize(const float *x, uint32_t n_cols, roco_q8_block *out)
 {
+    const __m512i no_sign = _mm512_set1_epi32(INT32_MAX);
     for (uint32_t b = 0; b < n_cols / ROCO_BLOCK; b++, x += ROCO_BLOCK, out++) {
         __m512 low = _mm512_loadu_ps(x), high = _mm512_loadu_ps(x + 16);
-        __m512 magnitude = _mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high));
-        /* Of a NaN and a number, max may keep either: look for NaN and infinity themselves. */
-        __mmask16 odd = _mm512_fpclass_ps_mask(low, 0x99) | _mm512_fpclass_ps_mask(high, 0x99);
-        float largest = _mm512_reduce_max_ps(magnitude);
-        if (odd || !(largest >= ROCO_Q8_SMALLEST)) {
+        __m512i low_size = _mm512_and_si512(_mm512_castps_si512(low), no_sign);
+        __m512i high_size = _mm512_and_si512(_mm512_castps_si512(high), no_sign);
+        const two_largest two = two_largest_of(low_size, high_size);
+        float largest = _mm_cvtss_f32(_mm_castsi128_ps(two.first));
+        float second = _mm_cvtss_f32(_mm_castsi128_ps(two.second));
+        if (!(largest >= ROCO_Q8_SMALLEST && largest < INFINITY)) {
+            bool odd = !(largest < INFINITY);
             *out = (roco_q8_block){.scale = odd ? NAN : 0.0f, .scaled_sum = odd ? NAN : 0.0f};
             continue;
         }
-        __m512 inverse = _mm512_set1_ps(127.0f / largest);
-        __m512i q_low = _mm512_cvtps_epi32(_mm512_mul_ps(low, inverse));
-        __m512i q_high = _mm512_cvtps_epi32(_mm512_mul_ps(high, inverse));
-        _mm_storeu_si128((__m128i *)out->q, _mm512_cvtepi32_epi8(q_low));
-        _mm_storeu_si128((__m128i *)(out->q + 16), _mm512_cvtepi32_epi8(q_high));
-        int32_t sum_low = _mm512_reduce_add_epi32(q_low);
-        int32_t sum = sum_low + _mm512_reduce_add_epi32(q_high);
-        out->scale = largest / 127.0f;
-        out->scaled_sum = out->scale * (float)sum;
-        out->minus_sum = -sum;
-        out->minus_sum_low = -sum_low;
+        const __m512i all = _mm512_broadcastd_epi32(two.first);
+        __mmask16 low_equal = _mm512_cmpeq_epi32_mask(low_size, all);
+        __mmask16 high_equal = _mm512_cmpeq_epi32_mask(high_size, all);
+        uint32_t input = (uint32_t)__builtin_ctz(_mm512_kunpackw(high_equal, low_equal));
+        float inverse = roco_q8_inverse(largest, second);
+        int32_t sum[2];
+        round_block(low, high, ~(1u << input), inverse, out->q, sum);
+        int32_t outlier = _mm_cvtss_si32(_mm_set_ss(x[input] * inverse));
+        roco_q8_finish(largest, second, input, outlier, sum[0], sum[1], out);
     }
 }
 

@@ -17,30 +17,39 @@ static float f16_at(const uint8_t *p, uint32_t i)
     return roco_f16_to_f32(bits);
 }
 
+static void quantize_block(const float *x, uint32_t outlier, float largest, float second, roco_q8_block *out)
+{
+    float inverse = roco_q8_inverse(largest, second);
+    int32_t sum[2] = {0, 0};
+    for (uint32_t i = 0; i < ROCO_BLOCK; i++) {
+        out->q[i] = i == outlier ? 0 : (int8_t)rintf(x[i] * inverse);
+        sum[i / 16] += out->q[i];
+    }
+    roco_q8_finish(largest, second, outlier, (int32_t)rintf(x[outlier] * inverse), sum[0], sum[1], out);
+}
+
 static void quantize(const float *x, uint32_t n_cols, roco_q8_block *out)
 {
     for (uint32_t b = 0; b < n_cols / ROCO_BLOCK; b++, x += ROCO_BLOCK, out++) {
-        float largest = 0;
+        float largest = 0, second = 0;
+        uint32_t outlier = 0;
         bool finite = true;
         for (uint32_t i = 0; i < ROCO_BLOCK; i++) {
+            float magnitude = fabsf(x[i]);
             finite = finite && isfinite(x[i]);
-            largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+            if (magnitude > largest) {
+                second = largest;
+                largest = magnitude;
+                outlier = i;
+            } else if (magnitude > second) {
+                second = magnitude;
+            }
         }
         memset(out, 0, sizeof(*out));
         out->scale = finite ? 0.0f : NAN;
         out->scaled_sum = out->scale;
-        if (!finite || largest < ROCO_Q8_SMALLEST)
-            continue;
-        float inverse = 127.0f / largest;
-        int32_t low = 0, high = 0;
-        for (uint32_t i = 0; i < ROCO_BLOCK; i++) {
-            out->q[i] = (int8_t)rintf(x[i] * inverse);
-            *(i < 16 ? &low : &high) += out->q[i];
-        }
-        out->scale = largest / 127.0f;
-        out->minus_sum_low = -low;
-        out->minus_sum = -(low + high);
-        out->scaled_sum = out->scale * (float)(low + high);
+        if (finite && largest >= ROCO_Q8_SMALLEST)
+            quantize_block(x, outlier, largest, second, out);
     }
 }
 
@@ -75,6 +84,17 @@ static void dot_half(const roco_weight *weight, const uint8_t *integers, const i
     }
 }
 
+/* Adds the outlier's product to the half that it is in. */
+static void dot_outlier(const roco_weight *weight, const uint8_t *integers, const roco_q8_block *x,
+                        int32_t dot[2][ROCO_PANEL_ROWS])
+{
+    bool nibbles = weight->element == ROCO_ELEMENT_U4;
+    uint32_t shift = nibbles ? x->u4_shift : x->u8_shift, mask = nibbles ? 15 : 255, half = x->u8_offset / 512;
+    const uint8_t *at = integers + (nibbles ? x->u4_offset : x->u8_offset) + shift / 8;
+    for (uint32_t lane = 0; lane < ROCO_PANEL_ROWS; lane++)
+        dot[half][lane] += (int32_t)(at[4 * lane] >> shift % 8 & mask) * x->outlier;
+}
+
 static void add_block(const roco_weight *weight, const uint8_t *header, const uint8_t *block, const roco_q8_block *x,
                       float sum[ROCO_PANEL_ROWS])
 {
@@ -90,6 +110,7 @@ static void add_block(const roco_weight *weight, const uint8_t *header, const ui
     }
     for (uint32_t half = 0; half < 2; half++)
         dot_half(weight, integers, x->q, half, dot[half]);
+    dot_outlier(weight, integers, x, dot);
     for (uint32_t lane = 0; lane < ROCO_PANEL_ROWS; lane++) {
         if (weight->scales == ROCO_SCALES_SPLIT) {
             sum[lane] += (float)dot[0][lane] * (scales.scale[0][lane] * x->scale);
