@@ -94,6 +94,17 @@ class Server:
         with open(f"/proc/{self.process.pid}/statm") as f:
             return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
+    def wait_until(self, condition, seconds=20):
+        """Until condition(metrics) holds."""
+        end = time.time() + seconds
+        while not condition(self.metrics()):
+            assert time.time() < end, f"it never came to be: {self.metrics()}"
+            time.sleep(0.005)
+
+    def wait_running(self, n):
+        """Until n sequences run at once."""
+        self.wait_until(lambda m: m["roco_requests_running"] >= n)
+
     def wait_idle(self, seconds=30):
         end = time.time() + seconds
         while time.time() < end:

@@ -294,8 +294,7 @@ def test_two_thousand_at_once(start, tiny_file):
     blockers = [socket.create_connection(("127.0.0.1", s.port), timeout=20) for _ in range(40)]  # one runs, the rest wait
     for b in blockers:
         b.sendall(request_bytes(dict(prompt="a", max_tokens=4000, ignore_eos=True, kv_budget=64)))
-    while s.metrics()["roco_requests_queued"] < 30:
-        time.sleep(0.01)
+    s.wait_until(lambda m: m["roco_requests_queued"] >= 30)
     out = []
 
     async def crowd():
@@ -319,8 +318,7 @@ def test_a_request_that_waits_too_long_is_told(start, tiny_file):
     s = start("--max-seqs", 1, "--queue-timeout", 1, "--kv-pool-tokens", 4096, "--threads", 1, model=tiny_file, env=None)
     with socket.create_connection(("127.0.0.1", s.port), timeout=20) as blocker:
         blocker.sendall(request_bytes(dict(prompt="a", max_tokens=4000, n=4, ignore_eos=True, kv_policy="full")))
-        while s.metrics()["roco_requests_running"] < 1:
-            time.sleep(0.01)
+        s.wait_running(1)
         reply = post(s, dict(prompt="a", max_tokens=1))
         if reply.status_code != 200:  # a machine fast enough ends all four first
             assert reply.status_code == 503 and reply.json()["error"]["code"] == "queue_timeout"
@@ -339,8 +337,7 @@ def test_the_drain_limit_answers_what_still_runs(start):
     threads = [threading.Thread(target=ask) for _ in range(20)]
     for t in threads:
         t.start()
-    while s.metrics()["roco_requests_running"] + s.metrics()["roco_requests_queued"] < 20:
-        time.sleep(0.01)
+    s.wait_until(lambda m: m["roco_requests_running"] + m["roco_requests_queued"] >= 20)
     begin = time.time()
     s.process.send_signal(signal.SIGTERM)
     time.sleep(0.3)

@@ -100,11 +100,10 @@ def test_sigterm_drains(start):
     s = start("--kv-pool-tokens", 8192)
     out = []
     threads = [threading.Thread(target=stream_all, args=(s.url, out), kwargs=dict(
-        prompt=STORY, max_tokens=150, ignore_eos=True, kv_budget=64)) for _ in range(5)]
+        prompt=STORY, max_tokens=900, ignore_eos=True, kv_budget=64)) for _ in range(5)]
     for t in threads:
         t.start()
-    while s.metrics()["roco_requests_running"] < 5:
-        time.sleep(0.01)
+    s.wait_running(5)
     kept = requests.Session()
     kept.get(s.url + "/health", timeout=5)
     s.process.send_signal(signal.SIGTERM)
@@ -129,8 +128,7 @@ def test_second_sigterm_ends_at_once(start):
     threads = [threading.Thread(target=ask) for _ in range(20)]
     for t in threads:
         t.start()
-    while s.metrics()["roco_requests_running"] < 20:
-        time.sleep(0.01)
+    s.wait_running(20)
     s.process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     s.process.send_signal(signal.SIGTERM)
@@ -178,10 +176,9 @@ def test_one_broken_row_fails_alone(start):
 def test_keep_alive_comments_while_silent(start):
     """One sequence runs, another waits: the waiting stream is not silent."""
     s = start("--max-seqs", 1, "--keep-alive", 1, "--kv-pool-tokens", 8192)
-    blocker = threading.Thread(target=lambda: s.complete(prompt=STORY, max_tokens=1200, ignore_eos=True, kv_budget=256))
+    blocker = threading.Thread(target=lambda: s.complete(prompt=STORY, max_tokens=4000, ignore_eos=True, kv_budget=256))
     blocker.start()
-    while s.metrics()["roco_requests_running"] < 1:
-        time.sleep(0.01)
+    s.wait_running(1)
     with requests.post(s.url + "/v1/completions", json=dict(prompt="a", max_tokens=1, stream=True), stream=True,
                        timeout=120) as reply:
         first = next(line for line in reply.iter_lines(chunk_size=1) if line)
