@@ -51,7 +51,7 @@ static bool try_file(const search *s, const char *path)
         snprintf(s->origin->warning, sizeof s->origin->warning, "%s", error.message);
         return false;
     }
-    snprintf(s->origin->text, sizeof s->origin->text, "%s", path);
+    snprintf(s->origin->text, sizeof s->origin->text, "%.*s", (int)sizeof s->origin->text - 1, path);
     return true;
 }
 
