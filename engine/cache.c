@@ -25,24 +25,33 @@ static roco_head_shares shares_for(const roco_engine *engine, const roco_cache_s
                                  engine->info.layout.slots);
 }
 
-/* Slots a head may hold, never more than the sequence needs; *evicts says whether they can run out. */
+/* The most tokens that are of use to a head: its layer's window, or the whole sequence. */
+static uint32_t most_slots(const roco_engine *engine, const roco_cache_spec *spec, uint32_t head)
+{
+    const uint32_t window = roco_shape_window(&engine->model.shape, head / engine->info.n_kv_heads);
+    return window > 0 && window < spec->length ? window : spec->length;
+}
+
+/* Slots a head may hold, never more than are of use; *evicts says whether they can run out. */
 static uint32_t head_slots(const roco_engine *engine, const roco_cache_spec *spec, const roco_head_shares *shares,
                            uint32_t head, bool *evicts)
 {
-    uint32_t budget = spec->length;
+    const uint32_t most = most_slots(engine, spec, head);
+    uint32_t budget = most;
     if (shares->whole)
         budget = roco_head_share(shares, engine->ranks[head]);
     else if (spec->policy->evicts)
         budget = spec->head_budgets ? spec->head_budgets[head] : spec->budget;
+    budget = budget < most ? budget : most;
     *evicts = budget < spec->length;
-    return *evicts ? budget : spec->length;
+    return budget;
 }
 
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec)
 {
     const roco_head_shares shares = shares_for(engine, spec);
     bool evicts;
-    if (!spec->head_budgets && !shares.whole)
+    if (!spec->head_budgets && !shares.whole && !engine->model.shape.window)
         return count_heads(engine) *
                roco_kv_pages_for(&engine->info.layout, head_slots(engine, spec, &shares, 0, &evicts));
     uint32_t n_pages = 0;
@@ -60,7 +69,8 @@ static roco_status check_spec(const roco_engine *engine, const roco_cache_spec *
     bool evicts;
     for (uint32_t head = 0; head < count_heads(engine); head++) {
         uint32_t slots = head_slots(engine, spec, &shares, head, &evicts);
-        if (evicts && (uint64_t)spec->sink + spec->recent >= slots)
+        /* A head that holds its whole window gives up what has left it: no policy is asked. */
+        if (slots < most_slots(engine, spec, head) && (uint64_t)spec->sink + spec->recent >= slots)
             return roco_fail(error, ROCO_INVALID, "kv_budget",
                              "%u protected first tokens and %u newest ones leave no room in a budget of %u", spec->sink,
                              spec->recent, slots);

@@ -92,7 +92,7 @@ static roco_status open_backend(roco_engine *e, const roco_engine_config *config
 static roco_status open_buffers(roco_engine *e, roco_error *error)
 {
     const roco_shape *s = &e->model.shape;
-    const size_t rows = e->info.step_tokens;
+    const size_t rows = e->info.step_tokens, angles = s->n_ropes * rows * (s->rope_dim / 2);
     roco_buffers *b = &e->buffers;
     const struct {
         float **out;
@@ -106,8 +106,8 @@ static roco_status open_buffers(roco_engine *e, roco_error *error)
         {&b->attended, rows * s->n_heads * s->value_dim},
         {&b->gate, rows * s->ffn_width},
         {&b->up, rows * s->ffn_width},
-        {&b->cosines, rows * (s->rope_dim / 2)},
-        {&b->sines, rows * (s->rope_dim / 2)},
+        {&b->cosines, angles},
+        {&b->sines, angles},
         {&b->picked, (size_t)ROCO_LOGIT_ROWS * s->width},
         {&b->logits, (size_t)ROCO_LOGIT_ROWS * s->n_vocab},
     };
@@ -119,8 +119,8 @@ static roco_status open_buffers(roco_engine *e, roco_error *error)
     }
     e->ids = calloc(rows, sizeof *e->ids);
     e->chunks = calloc(rows, sizeof *e->chunks);
-    e->host_cosines = calloc(rows * (s->rope_dim / 2), sizeof *e->host_cosines);
-    e->host_sines = calloc(rows * (s->rope_dim / 2), sizeof *e->host_sines);
+    e->host_cosines = calloc(angles, sizeof *e->host_cosines);
+    e->host_sines = calloc(angles, sizeof *e->host_sines);
     e->host_logits = calloc(s->n_vocab, sizeof *e->host_logits);
     e->sampler_scratch = malloc(roco_sampler_scratch_bytes(s->n_vocab));
     if (!e->ids || !e->chunks || !e->host_cosines || !e->host_sines || !e->host_logits || !e->sampler_scratch)
@@ -138,6 +138,7 @@ static roco_status open_all(roco_engine *e, const roco_engine_config *config, ro
         (status = family->read_shape(config->gguf, &shape, error)) ||
         (status = choose_precision(config, &precision, error)) || (status = describe(e, config, &shape, error)))
         return status;
+    shape.n_context = e->info.n_context;
     e->info.precision = precision;
     e->info.architecture = family->architecture;
     if ((status = open_backend(e, config, &shape, error)) ||

@@ -1,5 +1,5 @@
-/* What all model families share: the registry, taking tensors in, closing. */
-#include "engine/model.h"
+/* The registry of model families, and opening and closing a model of any of them. The engine's thread. */
+#include "engine/model_parts.h"
 
 #include "config/log.h"
 
@@ -7,7 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const roco_model_family *const families[] = {&roco_model_llama};
+/* One row a family. */
+#define FAMILIES(ROW) ROW(llama) ROW(qwen2) ROW(qwen3) ROW(gemma2) ROW(gemma3) ROW(phi3) ROW(granite) ROW(olmo2)
+
+#define DECLARE(name) extern const roco_model_family roco_model_##name;
+FAMILIES(DECLARE)
+
+#define ROW(name) &roco_model_##name,
+static const roco_model_family *const families[] = {FAMILIES(ROW)};
 #define N_FAMILIES (sizeof families / sizeof families[0])
 
 roco_status roco_model_family_find(const roco_gguf *gguf, const roco_model_family **out, roco_error *error)
@@ -45,60 +52,40 @@ bool roco_model_is_quantized(const roco_gguf *gguf)
     return false;
 }
 
-static roco_status find_tensor(const roco_gguf *gguf, const char *name, uint64_t rows, uint64_t cols,
-                               const roco_gguf_tensor **out, roco_error *error)
+/* A bias left out would change every answer: refused. Other unknown tensors are named once. */
+static void check_leftovers(roco_loader *l)
 {
-    const roco_gguf_tensor *t = roco_gguf_tensor_find(gguf, name);
-    if (!t)
-        return roco_fail(error, ROCO_FORMAT, name, "tensor %s is missing", name);
-    if (t->dims[0] != cols || t->dims[1] != rows || t->dims[2] != 1 || t->dims[3] != 1)
-        return roco_fail(error, ROCO_FORMAT, name,
-                         "tensor %s is [%llu x %llu x %llu x %llu] where the file's keys ask for [%llu x %llu]", name,
-                         (unsigned long long)t->dims[0], (unsigned long long)t->dims[1], (unsigned long long)t->dims[2],
-                         (unsigned long long)t->dims[3], (unsigned long long)cols, (unsigned long long)rows);
-    *out = t;
-    return ROCO_OK;
+    uint64_t n_tensors = roco_gguf_n_tensors(l->gguf), n_biases = 0;
+    for (uint64_t i = 0; i < n_tensors; i++) {
+        roco_text name = roco_gguf_tensor_at(l->gguf, i)->name;
+        n_biases += name.size > 5 && !memcmp(name.data + name.size - 5, ".bias", 5);
+    }
+    if (n_biases > l->n_biases)
+        l->status =
+            roco_fail(l->error, ROCO_UNSUPPORTED, "tensor",
+                      "the file has %llu bias tensors, of which the %s family uses %llu here",
+                      (unsigned long long)n_biases, l->model->family->architecture, (unsigned long long)l->n_biases);
+    else if (n_tensors > l->n_used)
+        roco_log(ROCO_LOG_WARN, "the model file has %llu tensors that are not used",
+                 (unsigned long long)(n_tensors - l->n_used));
 }
 
-roco_status roco_model_matrix(const roco_gguf *gguf, roco_backend *backend, const char *name, uint64_t rows,
-                              uint64_t cols, roco_weight **out, roco_error *error)
+static roco_status load(roco_model *model, const roco_gguf *gguf, roco_backend *backend, roco_error *error)
 {
-    const roco_gguf_tensor *t = NULL;
-    roco_status status = find_tensor(gguf, name, rows, cols, &t, error);
-    if (status)
-        return status;
-    roco_tensor_view view = {
-        .name = name, .type = t->type, .n_rows = (uint32_t)rows, .n_cols = (uint32_t)cols, .data = t->data};
-    return backend->ops->weight_open(backend, &view, out, error);
-}
-
-roco_status roco_model_host_vector(const roco_gguf *gguf, const char *name, uint32_t size, float **out,
-                                   roco_error *error)
-{
-    const roco_gguf_tensor *t = NULL;
-    roco_status status = find_tensor(gguf, name, 1, size, &t, error);
-    if (status)
-        return status;
-    float *values = malloc(size * sizeof *values);
-    if (!values)
-        return roco_fail(error, ROCO_NO_MEMORY, name, "out of memory for tensor %s", name);
-    roco_type_find(t->type)->dequantize(t->data, values, size);
-    *out = values;
-    return ROCO_OK;
-}
-
-roco_status roco_model_vector(const roco_gguf *gguf, roco_backend *backend, const char *name, uint32_t size,
-                              float **out, roco_error *error)
-{
-    float *values = NULL;
-    roco_status status = roco_model_host_vector(gguf, name, size, &values, error);
-    if (status)
-        return status;
-    *out = backend->ops->memory_open(backend, size * sizeof *values);
-    if (*out)
-        backend->ops->upload(backend, *out, values, size * sizeof *values);
-    free(values);
-    return *out ? ROCO_OK : roco_fail(error, ROCO_NO_MEMORY, name, "out of device memory for tensor %s", name);
+    const roco_shape *s = &model->shape;
+    roco_loader loader = {.model = model, .gguf = gguf, .backend = backend, .error = error};
+    roco_load_named_matrix(&loader, "token_embd.weight", s->n_vocab, s->width, &model->embedding);
+    if (roco_loader_has(&loader, "output.weight"))
+        roco_load_named_matrix(&loader, "output.weight", s->n_vocab, s->width, &model->head);
+    else
+        model->head = model->embedding;
+    roco_load_named_vector(&loader, "output_norm.weight", s->width, &model->final_norm);
+    roco_load_ropes(&loader);
+    for (uint32_t l = 0; l < s->n_layers && !loader.status; l++)
+        model->family->load_layer(&loader, l, &model->layers[l]);
+    if (!loader.status)
+        check_leftovers(&loader);
+    return loader.status;
 }
 
 roco_status roco_model_open(const roco_model_family *family, const roco_shape *shape, const roco_gguf *gguf,
@@ -106,10 +93,10 @@ roco_status roco_model_open(const roco_model_family *family, const roco_shape *s
 {
     *model = (roco_model){.family = family, .shape = *shape};
     model->layers = calloc(shape->n_layers, sizeof *model->layers);
-    model->rope_frequencies = calloc(shape->rope_dim / 2, sizeof *model->rope_frequencies);
+    model->rope_frequencies = calloc((size_t)shape->n_ropes * (shape->rope_dim / 2), sizeof *model->rope_frequencies);
     roco_status status = ROCO_NO_MEMORY;
     if (model->layers && model->rope_frequencies)
-        status = family->load(model, gguf, backend, error);
+        status = load(model, gguf, backend, error);
     else
         roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory for the model's tables");
     if (status)
@@ -117,18 +104,24 @@ roco_status roco_model_open(const roco_model_family *family, const roco_shape *s
     return status;
 }
 
+static void close_layer(roco_layer *layer, roco_backend *backend)
+{
+    roco_weight *weights[] = {layer->q, layer->k, layer->v, layer->output, layer->gate, layer->up, layer->down};
+    float *vectors[] = {layer->attention_norm, layer->ffn_norm, layer->attention_post_norm,
+                        layer->ffn_post_norm,  layer->q_bias,   layer->k_bias,
+                        layer->v_bias,         layer->q_norm,   layer->k_norm};
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
+        if (weights[i])
+            backend->ops->weight_close(backend, weights[i]);
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
+        backend->ops->memory_close(backend, vectors[i]);
+}
+
 void roco_model_close(roco_model *model, roco_backend *backend)
 {
     const roco_backend_ops *ops = backend->ops;
-    for (uint32_t l = 0; model->layers && l < model->shape.n_layers; l++) {
-        roco_layer *layer = &model->layers[l];
-        roco_weight *weights[] = {layer->q, layer->k, layer->v, layer->output, layer->gate, layer->up, layer->down};
-        for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
-            if (weights[i])
-                ops->weight_close(backend, weights[i]);
-        ops->memory_close(backend, layer->attention_norm);
-        ops->memory_close(backend, layer->ffn_norm);
-    }
+    for (uint32_t l = 0; model->layers && l < model->shape.n_layers; l++)
+        close_layer(&model->layers[l], backend);
     if (model->head && model->head != model->embedding)
         ops->weight_close(backend, model->head);
     if (model->embedding)

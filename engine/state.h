@@ -31,7 +31,7 @@ typedef struct roco_buffers {
     float *k, *v;           /* [rows, n_kv_heads * key_dim or value_dim] */
     float *attended;        /* [rows, n_heads * value_dim] */
     float *gate, *up;       /* [rows, ffn_width] */
-    float *cosines, *sines; /* [rows, rope_dim / 2] */
+    float *cosines, *sines; /* [n_ropes, rows, rope_dim / 2] */
     float *picked;          /* [ROCO_LOGIT_ROWS, width] rows whose logits are wanted */
     float *logits;          /* [ROCO_LOGIT_ROWS, n_vocab] */
 } roco_buffers;
@@ -45,7 +45,7 @@ struct roco_engine {
     /* host side of a step */
     int32_t *ids;                     /* [step_tokens] */
     roco_chunk *chunks;               /* [step_tokens] */
-    float *host_cosines, *host_sines; /* [step_tokens, rope_dim / 2] */
+    float *host_cosines, *host_sines; /* [n_ropes, step_tokens, rope_dim / 2] */
     float *host_logits;               /* [n_vocab] */
     void *sampler_scratch;
     uint64_t fault_nan; /* test switch: counts down to the token that sees a NaN; 0 off */
@@ -54,6 +54,12 @@ struct roco_engine {
     void (*observe)(void *context, const roco_attention *attention);
     void *observe_context;
 };
+
+/* Where a rope's cosines and sines start, host and device. */
+static inline size_t roco_rope_offset(const roco_engine *engine, uint32_t rope)
+{
+    return (size_t)rope * engine->info.step_tokens * (engine->model.shape.rope_dim / 2);
+}
 
 /* x = embedding of ids, then all layers; chunks cover rows 0..n_rows-1. Buffers hold cosines and sines. */
 void roco_forward(roco_engine *engine, uint32_t n_rows, uint32_t n_chunks);

@@ -37,13 +37,18 @@ static uint32_t add_chunks(roco_engine *e, const roco_step_item *item, uint32_t 
 
 static void fill_row(roco_engine *e, uint32_t row, int32_t id, uint32_t position)
 {
-    const uint32_t half = e->model.shape.rope_dim / 2;
+    const roco_shape *s = &e->model.shape;
+    const uint32_t half = s->rope_dim / 2;
     ROCO_CHECK(id >= 0 && (uint32_t)id < e->info.n_vocab);
     e->ids[row] = id;
-    for (uint32_t i = 0; i < half; i++) {
-        const double angle = position * e->model.rope_frequencies[i];
-        e->host_cosines[row * half + i] = (float)cos(angle);
-        e->host_sines[row * half + i] = (float)sin(angle);
+    for (uint32_t r = 0; r < s->n_ropes; r++) {
+        const double *frequencies = e->model.rope_frequencies + (size_t)r * half;
+        const size_t at = roco_rope_offset(e, r) + (size_t)row * half;
+        for (uint32_t i = 0; i < half; i++) {
+            const double angle = position * frequencies[i];
+            e->host_cosines[at + i] = (float)(cos(angle) * s->ropes[r].magnitude);
+            e->host_sines[at + i] = (float)(sin(angle) * s->ropes[r].magnitude);
+        }
     }
 }
 
@@ -63,8 +68,11 @@ static uint32_t pack(roco_engine *e, roco_step_item *items, uint32_t n_items, ui
         item->status = ROCO_OK;
     }
     const size_t bytes = rows * (e->model.shape.rope_dim / 2) * sizeof(float);
-    e->backend->ops->upload(e->backend, e->buffers.cosines, e->host_cosines, bytes);
-    e->backend->ops->upload(e->backend, e->buffers.sines, e->host_sines, bytes);
+    for (uint32_t r = 0; r < e->model.shape.n_ropes; r++) {
+        const size_t at = roco_rope_offset(e, r);
+        e->backend->ops->upload(e->backend, e->buffers.cosines + at, e->host_cosines + at, bytes);
+        e->backend->ops->upload(e->backend, e->buffers.sines + at, e->host_sines + at, bytes);
+    }
     return rows;
 }
 

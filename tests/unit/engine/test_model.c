@@ -166,13 +166,15 @@ static void test_unsupported_things_are_named(void **state)
 
     gguf_writer_init(&w);
     tiny_model_write(&model, &w);
-    gguf_key_u32(&w, "llama.attention.sliding_window", 100);
-    refused(&w, ROCO_UNSUPPORTED, "sliding window");
+    gguf_key_u32(&w, "llama.expert_count", 0);
+    gguf_key_string(&w, "llama.rope.scaling.type", "dynamic");
+    refused(&w, ROCO_UNSUPPORTED, "rope scaling");
 
     gguf_writer_init(&w);
     tiny_model_write(&model, &w);
     gguf_key_string(&w, "llama.rope.scaling.type", "yarn");
-    refused(&w, ROCO_UNSUPPORTED, "rope scaling");
+    gguf_key_float(&w, "llama.rope.scaling.factor", 0.5f);
+    refused(&w, ROCO_FORMAT, "rope.scaling.factor is 0.5, outside");
 
     gguf_writer_init(&w);
     tiny_model_write(&model, &w);

@@ -1,0 +1,42 @@
+/* The gemma3 family, text. Gemma 2's layers with an RMS norm on each head's queries and keys in place of soft-capped
+ * scores; of six layers five have a sliding window and a rotary base of their own. Source: arXiv 2503.19786, section 2.
+ *
+ * Files hold norm gains with their 1 added. Queries are scaled by the root of the head's size, in the 27B model alone
+ * by that of width / heads; no key says so. Linear RoPE scaling is for the global layers alone.
+ */
+#include "engine/model_parts.h"
+
+#include <math.h>
+
+#define LAYERS_27B 62u
+
+static roco_status read_shape(const roco_gguf *gguf, roco_shape *shape, roco_error *error)
+{
+    roco_keys keys = {.gguf = gguf, .architecture = "gemma3", .error = error};
+    roco_keys_shape(&keys, shape);
+    double logit_cap = 0, local_base = 10000;
+    shape->global_period = 6;
+    roco_keys_uint(&keys, "attention.sliding_window_pattern", 1, 1024, &shape->global_period);
+    roco_keys_float(&keys, "rope.freq_base_swa", 1, 1e12, &local_base);
+    roco_keys_float(&keys, "final_logit_softcapping", 0, 1e6, &logit_cap);
+    shape->logit_softcap = (float)logit_cap;
+    shape->ropes[1] = (roco_rope){.base = local_base, .scale = 1, .magnitude = 1};
+    shape->n_ropes = 2;
+    shape->rope_halves = shape->gelu = true;
+    shape->embedding_scale = sqrtf((float)shape->width);
+    if (!keys.status && shape->n_layers == LAYERS_27B)
+        shape->attention_scale = 1.0f / sqrtf((float)shape->width / (float)shape->n_heads);
+    return keys.status;
+}
+
+static void load_layer(roco_loader *loader, uint32_t number, roco_layer *layer)
+{
+    roco_load_attention(loader, number, layer);
+    roco_load_qk_norms(loader, number, layer);
+    roco_load_feed_forward(loader, number, layer);
+    roco_load_norms(loader, number, layer);
+    roco_load_post_norms(loader, number, layer);
+}
+
+const roco_model_family roco_model_gemma3 = {
+    .architecture = "gemma3", .read_shape = read_shape, .load_layer = load_layer};
