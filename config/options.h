@@ -72,9 +72,5 @@ void roco_options_free(roco_options *options);
 roco_status roco_parse_size(const char *text, int64_t *out);
 /* Prints a commented roco.conf with every row at its default (what `roco config` shows and roco.conf.example holds). */
 void roco_options_print_file(FILE *out);
-/* The rows as the options section of a manual page (roff), and as three variables of a bash function: options, paths
- * (those that take one) and choices (by option, with bars between). Test-only rows are left out. */
-void roco_options_print_manual(FILE *out);
-void roco_options_print_bash(FILE *out);
 
 #endif

@@ -51,7 +51,7 @@ static void print_wrapped(FILE *out, const char *text, size_t column, const char
     fputc('\n', out);
 }
 
-static void describe(const roco_option_row *row, bool with_default, char *text, size_t room)
+void roco_option_describe(const roco_option_row *row, bool with_default, char *text, size_t room)
 {
     char range[ROCO_OPTION_RANGE_BYTES];
     roco_option_range(row, range);
@@ -87,7 +87,7 @@ void roco_options_print_help(FILE *out)
         if (strcmp(section, row->section) != 0)
             fprintf(out, "\n%s\n", row->section);
         section = row->section;
-        describe(row, true, text, sizeof text);
+        roco_option_describe(row, true, text, sizeof text);
         print_help_row(out, row->name, row->value_name, text);
     }
 }
@@ -107,7 +107,7 @@ void roco_options_print_file(FILE *out)
         if (strcmp(section, row->section) != 0)
             fprintf(out, "\n# ---- %s ----\n", row->section);
         section = row->section;
-        describe(row, false, text, sizeof text);
+        roco_option_describe(row, false, text, sizeof text);
         fputs("\n# ", out);
         print_wrapped(out, text, 2, "# ");
         fprintf(out, "%s =%s%s\n", row->name, *row->value ? " " : "", row->value);

@@ -55,6 +55,9 @@ roco_status roco_option_set(roco_option_reader *reader, const roco_option_row *r
 enum { ROCO_OPTION_RANGE_BYTES = 80 };
 void roco_option_range(const roco_option_row *row, char range[ROCO_OPTION_RANGE_BYTES]);
 
+/* The help, with range and, if asked for, default behind it. */
+void roco_option_describe(const roco_option_row *row, bool with_default, char *text, size_t room);
+
 roco_status roco_option_read_file(roco_option_reader *reader, const char *path, roco_error *error);
 
 void roco_options_print_help(FILE *out);

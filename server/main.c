@@ -1,6 +1,7 @@
 /* The program: picks the subcommand. Wiring only. */
 #include "config/options.h"
 #include "server/info.h"
+#include "server/manual.h"
 #include "server/ready.h"
 #include "server/serve.h"
 
@@ -17,6 +18,8 @@ static void print_usage(FILE *out)
                  "  info MODEL.gguf    show what a file holds and how many requests fit in memory\n"
                  "  ready              ask a server with these options whether it takes requests (exit code 0: yes)\n"
                  "  config             print a commented roco.conf with every default\n"
+                 "  manual             print the manual page (roff)\n"
+                 "  completion         print the completion for bash\n"
                  "  help               print this\n"
                  "\n"
                  "roco serve --help lists the options; roco --version prints the version.\n");
@@ -33,6 +36,14 @@ int main(int argc, char **argv)
         return roco_ready(argc - 2, argv + 2, environ);
     if (strcmp(command, "config") == 0) {
         roco_options_print_file(stdout);
+        return 0;
+    }
+    if (strcmp(command, "manual") == 0) {
+        roco_print_manual(stdout);
+        return 0;
+    }
+    if (strcmp(command, "completion") == 0) {
+        roco_print_completion(stdout);
         return 0;
     }
     if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
