@@ -33,10 +33,6 @@ set(ROCO_AVX512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -
 function(roco_layer name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.c ${PROJECT_SOURCE_DIR}/${name}/cpu/*.c)
   list(FILTER sources EXCLUDE REGEX "/main\\.c$")
-  if(NOT sources) # a layer that has only headers
-    file(WRITE ${PROJECT_BINARY_DIR}/${name}_empty.c "extern int roco_${name}_empty;\n")
-    set(sources ${PROJECT_BINARY_DIR}/${name}_empty.c)
-  endif()
   add_library(roco_${name} STATIC ${sources})
   target_include_directories(roco_${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(roco_${name} PUBLIC ${ARGN} Threads::Threads m)
