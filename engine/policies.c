@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* In the order of their ids. */
-#define POLICIES(FIRST, NEXT) FIRST(full) NEXT(roco) NEXT(recency) NEXT(mean) NEXT(h2o)
+#define POLICIES(FIRST, NEXT) FIRST(full) NEXT(roco) NEXT(recency) NEXT(mean) NEXT(h2o) NEXT(tova) NEXT(random)
 
 #define DECLARE(name) extern const roco_policy roco_policy_##name;
 POLICIES(DECLARE, DECLARE)

@@ -9,7 +9,15 @@
 #define ROCO_MAX_POLICIES 16u
 
 /* A policy's id, its index in the registry. */
-enum { ROCO_POLICY_FULL, ROCO_POLICY_ROCO, ROCO_POLICY_RECENCY, ROCO_POLICY_MEAN, ROCO_POLICY_H2O };
+enum {
+    ROCO_POLICY_FULL,
+    ROCO_POLICY_ROCO,
+    ROCO_POLICY_RECENCY,
+    ROCO_POLICY_MEAN,
+    ROCO_POLICY_H2O,
+    ROCO_POLICY_TOVA,
+    ROCO_POLICY_RANDOM
+};
 
 /* NULL-terminated, full first; policy->id is its index. */
 const roco_policy *const *roco_policies(void);

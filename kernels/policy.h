@@ -16,6 +16,8 @@ typedef struct roco_policy_view {
     const int32_t *position; /* true positions, all different */
     const float *sum;        /* S;  NULL when the policy needs no statistics */
     const float *sum_sq;     /* S2; NULL likewise */
+    const float *last;       /* p of the last query alone; NULL unless the policy needs it */
+    uint64_t stream;         /* tells the heads of a sequence apart: layer * 2^32 + KV head */
     int32_t now;             /* position of the last query */
     uint32_t budget;         /* B, tokens this head may hold */
     uint32_t sink;           /* positions 0..sink-1 are protected */
@@ -32,13 +34,14 @@ static inline bool roco_policy_protects(const roco_policy_view *view, uint32_t s
 }
 
 typedef struct roco_policy {
-    const char *name;  /* as in `kv_policy` */
-    const char *paper; /* source of the rule */
-    int id;            /* index in the registry; names the CUDA twin */
-    bool evicts;       /* false: `full`, whose budget is the whole sequence */
-    bool needs_statistics;
+    const char *name;      /* as in `kv_policy` */
+    const char *paper;     /* source of the rule */
+    int id;                /* index in the registry; names the CUDA twin */
+    bool evicts;           /* false: `full`, whose budget is the whole sequence */
+    bool needs_statistics; /* S and S2 are kept */
+    bool needs_last;       /* in their stead the last query's p is; not both */
     /* Writes the slots to evict, `surplus` different ones (1 <= surplus < n), in ascending slot order. Ties go to the
-     * lowest position. Never a protected token. Total: any float in sum and sum_sq, NaN included, gives a valid answer.
+     * lowest position. Never a protected token. Total: any float in the statistics, NaN included, gives a valid answer.
      * NULL when !evicts. */
     void (*select)(const roco_policy_view *view, uint32_t surplus, uint32_t *victims);
 } roco_policy;

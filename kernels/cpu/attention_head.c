@@ -24,12 +24,18 @@ static uint32_t list_pages(const roco_attention_job *job, uint32_t n_slots)
     return n_pages;
 }
 
+/* The last query's p, when the policy asks for that, stands where S else does. */
+static bool needs_sums(const roco_attention_job *job)
+{
+    return job->chunk->sequence->policy->needs_statistics || job->chunk->sequence->policy->needs_last;
+}
+
 /* The listed pages' state into the worker's column arrays. */
 static void load_columns(const roco_attention_job *job, uint32_t n_pages)
 {
     const roco_kv_layout *l = &job->args->layout;
     roco_attention_worker *w = job->worker;
-    bool statistics = job->chunk->sequence->policy->needs_statistics;
+    bool statistics = needs_sums(job);
     for (uint32_t i = 0; i < n_pages; i++) {
         memcpy(w->position + i * l->slots, roco_kv_positions(l, w->pages[i]), ROCO_PAGE_SLOTS * sizeof(int32_t));
         if (!statistics)
@@ -44,11 +50,13 @@ static void ask_policy(const roco_attention_job *job, uint32_t n, uint32_t surpl
 {
     const roco_kv_sequence *sequence = job->chunk->sequence;
     roco_attention_worker *w = job->worker;
-    bool statistics = sequence->policy->needs_statistics;
+    bool statistics = sequence->policy->needs_statistics, last = sequence->policy->needs_last;
     const roco_policy_view view = {.n = n,
                                    .position = w->position,
                                    .sum = statistics ? w->sum : NULL,
                                    .sum_sq = statistics ? w->sum_sq : NULL,
+                                   .last = last ? w->sum : NULL,
+                                   .stream = (uint64_t)job->args->layer << 32 | job->kv_head,
                                    .now = job->chunk->position + (int32_t)job->chunk->n_rows - 1,
                                    .budget = job->head->budget,
                                    .sink = sequence->sink,
@@ -134,7 +142,7 @@ static bool is_staged(const roco_attention_job *job)
 
 static bool keeps_statistics(const roco_attention_job *job)
 {
-    return job->head->evicts && job->chunk->sequence->policy->needs_statistics;
+    return job->head->evicts && needs_sums(job);
 }
 
 static unsigned char *staged_page(const roco_attention_job *job, uint32_t chunk_row)
@@ -202,13 +210,16 @@ void roco_attention_part(const roco_attention_job *job, uint32_t part)
     roco_attention_rows(job, &span, sum, sum_sq);
 }
 
-/* S and S2 of the listed pages grow by what the parts found, in the order of the parts. */
+/* S and S2 of the listed pages grow by what the parts found, in the order of the parts. Of the last query alone only
+ * one part found something, and what earlier ones paid is forgotten. */
 static void add_statistics(const roco_attention_job *job, uint32_t n_pages)
 {
     const roco_kv_layout *l = &job->args->layout;
     uint32_t n_parts = roco_attention_n_parts(job->scratch, job->chunk);
     for (uint32_t i = 0; i < n_pages; i++) {
         float *sum = roco_kv_sums(l, job->worker->pages[i]), *sum_sq = roco_kv_sums_sq(l, job->worker->pages[i]);
+        if (job->chunk->sequence->policy->needs_last)
+            memset(sum, 0, ROCO_PAGE_SLOTS * sizeof *sum);
         for (uint32_t part = 0; part < n_parts; part++) {
             size_t column = part * job->scratch->columns + (size_t)i * l->slots;
             for (uint32_t j = 0; j < ROCO_PAGE_SLOTS; j++) {

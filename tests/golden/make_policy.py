@@ -56,6 +56,12 @@ def cache(kind, seed, n, last):
     return pos, S.astype(np.float64), S2.astype(np.float64), now
 
 
+def random_key(layer, head, now, position):
+    """The rule that engine/policy_random.c states."""
+    stream = Stream(layer << 32 | head).next()
+    return float(Stream((stream + (now << 32) + position) & MASK).next() >> 11)
+
+
 def victims(policy, pos, S, S2, budget, surplus, now, sink, recent, ratio=0.1):
     """The reference's rule; slots are in position order, so stable sorts break ties by lowest position."""
     n = now - pos + 1.0
@@ -67,6 +73,10 @@ def victims(policy, pos, S, S2, budget, surplus, now, sink, recent, ratio=0.1):
         score, guard = S, (pos < sink) | (pos > now - max(recent, int(budget * ratio)))
     elif policy == "mean":
         score, guard = mean, (pos < sink) | newest
+    elif policy == "tova":                      # the last query's attention stands where S else does
+        score, guard = S, (pos < sink) | newest
+    elif policy == "random":
+        score, guard = np.array([random_key(5, 2, now, int(p)) for p in pos]), (pos < sink) | newest
     else:
         std = np.sqrt(np.maximum(S2 / n - mean * mean, 0))
         std = np.where((pos < sink) | newest, np.inf, std)
@@ -78,7 +88,7 @@ def victims(policy, pos, S, S2, budget, surplus, now, sink, recent, ratio=0.1):
 
 def main():
     seed = 1
-    for policies in (("roco", "recency"), ("mean",), ("h2o",)):
+    for policies in (("roco", "recency"), ("mean",), ("h2o",), ("tova",), ("random",)):
         for kind in ("random", "coarse", "equal", "steady"):
             for budget, surplus, sink, recent in (
                     (32, 8, 4, 10), (32, 64, 4, 10), (40, 1, 4, 10), (64, 1, 4, 10), (64, 16, 0, 10), (64, 64, 4, 0),

@@ -65,8 +65,9 @@ def engine_logits(build, path, out, policy, budget, stride):
     return np.fromfile(out, np.float32).reshape(TOKENS, -1)
 
 
-@pytest.mark.parametrize("policy", ["roco", "recency"])
-@pytest.mark.parametrize("budget, stride", [(32, 16), (40, 16), (64, 64), (200, 64)])
+@pytest.mark.parametrize("policy, budget, stride", [
+    *((policy, *sizes) for policy in ("roco", "recency") for sizes in ((32, 16), (40, 16), (64, 64), (200, 64))),
+    ("mean", 40, 16), ("h2o", 64, 64), ("tova", 40, 16)])
 def test_logits_are_those_of_a_dense_model_that_masks_the_evicted(build, tiny, tmp_path, policy, budget, stride):
     path, model, ids = tiny
     trace = []

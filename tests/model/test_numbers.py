@@ -98,6 +98,52 @@ def test_roco_keeps_what_the_reference_keeps(probe, reference, ids, tmp_path, bu
     assert same / total >= share
 
 
+@pytest.mark.parametrize("policy", ["mean", "h2o", "tova"])
+def test_other_policies_keep_what_the_reference_keeps(probe, reference, ids, tmp_path, policy):
+    import roco_reference
+    tokens = json.load(open(ids))[:700]
+    probe("--tokens", 700, "--decode", 60, "--policy", policy, "--budget", 128, "--precision", "f32", "--kv-type", "f32",
+          "--kept", tmp_path / "kept")
+    found = kept_by_probe(tmp_path / "kept")
+    cache = roco_reference.run(reference, tokens, policy=policy, budget=128, decode=60)
+    same = sum(len(found[layer, head] & set(cache[layer][head].pos.tolist()))
+               for layer in range(reference.layers) for head in range(reference.kv_heads))
+    total = 128 * reference.layers * reference.kv_heads
+    print(f"{policy}: {same} of {total} slots the same ({same / total:.5f})")
+    assert same / total >= 0.995
+
+
+def mix(z):
+    mask = (1 << 64) - 1
+    z = (z + 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
+def test_random_follows_its_rule(probe, reference, tmp_path):
+    """The rule that engine/policy_random.c states, replayed without a model."""
+    tokens, decode, budget, stride = 400, 50, 64, 64
+    probe("--tokens", tokens, "--decode", decode, "--policy", "random", "--budget", budget, "--kept", tmp_path / "kept")
+    prompt = tokens - decode
+    ends = list(range(stride, prompt, stride)) + list(range(prompt, tokens + 1))
+    for (layer, head), found in kept_by_probe(tmp_path / "kept").items():
+        kept, fed = [], 0
+        for end in ends:
+            # a prompt evicts after its stride, a decode step before its token
+            if end > prompt:
+                kept = evict(kept, budget - 1, end - 2, layer, head)
+            kept += range(fed, end)
+            kept, fed = evict(kept, budget, end - 1, layer, head), end
+        assert set(kept) == found
+
+
+def evict(kept, left, now, layer, head):
+    key = lambda p: (mix((mix(layer << 32 | head) + (now << 32) + p) & ((1 << 64) - 1)) >> 11, p)
+    victims = sorted((p for p in kept if 4 <= p <= now - 10), key=key)[:max(len(kept) - left, 0)]
+    return [p for p in kept if p not in set(victims)]
+
+
 def test_recency_keeps_sinks_and_newest(probe, tmp_path):
     probe("--tokens", 700, "--decode", 100, "--policy", "recency", "--budget", 128, "--kept", tmp_path / "kept")
     expected = set(range(4)) | set(range(700 - 124, 700))

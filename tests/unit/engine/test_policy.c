@@ -86,6 +86,8 @@ static void run(const roco_policy *policy, cache *c, uint32_t budget, uint32_t s
                              .position = c->position,
                              .sum = policy->needs_statistics ? c->sum : NULL,
                              .sum_sq = policy->needs_statistics ? c->sum_sq : NULL,
+                             .last = policy->needs_last ? c->sum : NULL,
+                             .stream = (uint64_t)5 << 32 | 2,
                              .now = c->now,
                              .budget = budget,
                              .sink = sink,
@@ -139,7 +141,7 @@ static void test_golden(void **state)
         }
         cases++;
     }
-    assert_int_equal(cases, 256);
+    assert_int_equal(cases, 384);
     free(c);
     fclose(file);
 }
@@ -251,7 +253,7 @@ static void test_any_float(void **state)
         }
     }
     for (const roco_policy *const *policy = roco_policies() + 1; *policy; policy++) {
-        if (!(*policy)->needs_statistics)
+        if (!(*policy)->needs_statistics && !(*policy)->needs_last)
             continue;
         fill(c, "random", 1, 96, 0);
         c->sum[50] = NAN;
@@ -272,7 +274,7 @@ static void test_registry(void **state)
     assert_string_equal(all[ROCO_POLICY_FULL]->name, "full");
     assert_null(roco_policy_find("fullx"));
     assert_null(roco_policy_find(""));
-    assert_string_equal(roco_policy_names(), "full, roco, recency, mean, h2o");
+    assert_string_equal(roco_policy_names(), "full, roco, recency, mean, h2o, tova, random");
 }
 
 int main(void)

@@ -39,6 +39,8 @@ static void run_shape(uint32_t n_heads, roco_kv_type type)
     for (uint32_t b = 0; b < sizeof budgets / sizeof *budgets; b++)
         run_long(r, RIG_ROCO, "roco", budgets[b], 11 + b);
     run_long(r, RIG_RECENCY, "recency", budgets[2], 5);
+    run_long(r, RIG_LAST, "tova", budgets[2], 6);
+    run_long(r, RIG_LAST, "tova", budgets[3], 7);
     rig_close(r);
 }
 
