@@ -17,11 +17,11 @@ static uint32_t count_heads(const roco_engine *engine)
 /* Where heads differ. Without any, `whole` is 0. */
 static roco_head_shares shares_for(const roco_engine *engine, const roco_cache_spec *spec)
 {
-    const bool by_profile = engine->ranks && !spec->uniform && !spec->head_budgets && spec->policy->evicts &&
+    const bool by_profile = engine->info.has_profile && !spec->uniform && !spec->head_budgets && spec->policy->evicts &&
                             spec->budget < spec->length && (uint64_t)spec->sink + spec->recent < spec->budget;
     if (!by_profile)
         return (roco_head_shares){0};
-    return roco_head_shares_make(count_heads(engine), spec->budget, spec->length, spec->sink + spec->recent,
+    return roco_head_shares_make(engine->n_ranked, spec->budget, spec->length, spec->sink + spec->recent,
                                  engine->info.layout.slots);
 }
 
@@ -38,7 +38,7 @@ static uint32_t head_slots(const roco_engine *engine, const roco_cache_spec *spe
 {
     const uint32_t most = most_slots(engine, spec, head);
     uint32_t budget = most;
-    if (shares->whole)
+    if (shares->whole && engine->ranks[head] != ROCO_NO_RANK)
         budget = roco_head_share(shares, engine->ranks[head]);
     else if (spec->policy->evicts)
         budget = spec->head_budgets ? spec->head_budgets[head] : spec->budget;

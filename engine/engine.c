@@ -209,11 +209,19 @@ roco_status roco_engine_use_profile(roco_engine *e, const float *scores, roco_er
     uint32_t *ranks = calloc(n, sizeof *ranks);
     if (!ranks)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory for a head profile");
-    for (uint32_t i = 0; i < n; i++)
+    e->n_ranked = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (roco_shape_window(&e->model.shape, i / e->info.n_kv_heads)) {
+            ranks[i] = ROCO_NO_RANK;
+            continue;
+        }
+        e->n_ranked++;
         for (uint32_t j = 0; j < n; j++)
-            ranks[i] += scores[j] > scores[i] || (scores[j] == scores[i] && j < i);
+            if (!roco_shape_window(&e->model.shape, j / e->info.n_kv_heads))
+                ranks[i] += scores[j] > scores[i] || (scores[j] == scores[i] && j < i);
+    }
     free(e->ranks);
     e->ranks = ranks;
-    e->info.has_profile = true;
+    e->info.has_profile = e->n_ranked > 0;
     return ROCO_OK;
 }

@@ -83,6 +83,8 @@ static void attention_block(roco_engine *e, uint32_t l, uint32_t n, uint32_t n_c
                                 .layout = e->info.layout,
                                 .pool = e->pool};
     e->backend->ops->attention(e->backend, &attention);
+    if (e->observe)
+        e->observe(e->observe_context, &attention);
     add_block(e, layer->output, b->attended, layer->attention_post_norm, n);
 }
 

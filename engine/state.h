@@ -12,6 +12,9 @@
 #include "engine/engine.h"
 #include "engine/model.h"
 
+/* Heads with a sliding window are in no profile: what they hold is bounded anyway. */
+#define ROCO_NO_RANK 0xffffffffu
+
 /* Rows of logits computed at once; more wanted rows take several rounds. */
 #define ROCO_LOGIT_ROWS 32u
 
@@ -50,6 +53,7 @@ struct roco_engine {
     void *sampler_scratch;
     uint64_t fault_nan; /* test switch: counts down to the token that sees a NaN; 0 off */
     uint32_t *ranks;    /* [n_layers * n_kv_heads] of each head in the profile, from 0; NULL without one */
+    uint32_t n_ranked;  /* heads that have one */
     /* after each layer's attention; NULL but while profiling */
     void (*observe)(void *context, const roco_attention *attention);
     void *observe_context;
