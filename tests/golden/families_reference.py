@@ -233,7 +233,7 @@ TINY = {
         "rope.scaling.original_context_length": 256, "rope.scaling.attn_factor": 1.19}),
     "granite": dict(arch="granite", keys={"attention.scale": 0.2, "embedding_scale": 3.0, "residual_scale": 0.4,
                                           "logit_scale": 2.5}),
-    "olmo2": dict(arch="olmo2", qk_norms="all", post_norms=True, pre_norms=False),
+    "olmo2": dict(arch="olmo2", tied=False, qk_norms="all", post_norms=True, pre_norms=False),
 }
 
 
@@ -244,6 +244,8 @@ def tensors_of(spec, rng):
     vector = lambda n, mean=1.0, size=0.2: rng.normal(mean, size, n).astype(np.float32)
     q, kv, width, ffn = s["heads"] * s["head_dim"], s["kv_heads"] * s["head_dim"], s["width"], s["ffn"]
     yield "token_embd.weight", matrix(s["vocab"], width)
+    if not s.get("tied", True):
+        yield "output.weight", matrix(s["vocab"], width)
     yield "output_norm.weight", vector(width)
     if s.get("factors"):
         yield "rope_factors_long.weight", np.linspace(1, 9, s["head_dim"] // 2, dtype=np.float32)

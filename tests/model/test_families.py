@@ -30,7 +30,7 @@ def probe(build, path, *args):
     subprocess.run([build / "tests/probe", path, path.parent / "ids", *map(str, args)], check=True, timeout=100)
 
 
-@pytest.mark.parametrize("company", [[]])
+@pytest.mark.parametrize("company", [[], ["--company", 90]])
 def test_logits(build, tiny, tmp_path, company):
     path, reference, ids = tiny
     rows = []

@@ -2,11 +2,12 @@
  *
  *     probe MODEL IDS.json [--tokens N] [--decode N] [--policy P] [--budget B] [--head-budgets FILE] [--stride N]
  * [--precision P]
- *           [--kv-type T] [--isa I] [--threads N] [--step-tokens N] [--logits OUT] [--kept OUT] [--nll]
+ *           [--kv-type T] [--isa I] [--threads N] [--step-tokens N] [--logits OUT] [--kept OUT] [--nll] [--company N]
  *           [--profile OUT]
  *
  * --decode N feeds the last N ids one by one, as decode does. --logits writes float32 [tokens, vocabulary]; --kept
  * writes a line "layer head position position ..." per head, ascending; --nll prints the mean of -log p of ids[1..].
+ * --company N has two more sequences in every batch, a prompt of N tokens in strides and one that decodes.
  * --profile takes the first half of the ids as passage, the second as filler, and writes the head profile; nothing else
  * is done.
  */
@@ -22,7 +23,7 @@
 
 typedef struct options {
     const char *model, *ids, *policy, *head_budgets, *precision, *kv_type, *isa, *logits, *kept, *profile;
-    uint32_t tokens, decode, budget, stride, threads, step_tokens;
+    uint32_t tokens, decode, budget, stride, threads, step_tokens, company;
     bool nll;
 } options;
 
@@ -87,6 +88,7 @@ static options parse(int argc, char **argv)
         {"--stride", NULL, &o.stride},
         {"--threads", NULL, &o.threads},
         {"--step-tokens", NULL, &o.step_tokens},
+        {"--company", NULL, &o.company},
     };
     if (argc < 3)
         stop("usage: probe MODEL IDS.json [options]");
@@ -123,7 +125,50 @@ static void score(const float *logits, uint32_t n_vocab, int32_t target, totals 
     t->n_scored++;
 }
 
-static void feed(roco_engine *engine, roco_cache *cache, const options *o, const int32_t *ids, uint32_t n,
+/* Sequences whose results nobody looks at, to be in the batch. */
+typedef struct company {
+    roco_cache *prompt, *decoding;
+    uint32_t n_prompt, fed, stride; /* tokens of `prompt`, those fed */
+} company;
+
+static roco_cache *open_plain(roco_engine *engine, uint32_t length, uint32_t first_page, uint32_t *n_pages)
+{
+    roco_cache_spec spec = {.policy = roco_policy_find("full"), .length = length};
+    uint32_t pages[4096];
+    roco_cache *cache = NULL;
+    *n_pages = roco_cache_pages(engine, &spec);
+    if (first_page + *n_pages > roco_engine_describe(engine)->n_pages || *n_pages > 4096)
+        stop("no room for company");
+    for (uint32_t i = 0; i < *n_pages; i++)
+        pages[i] = first_page + i;
+    if (roco_cache_open(engine, &spec, pages, &cache, NULL))
+        stop("the company's cache cannot be opened");
+    return cache;
+}
+
+static void open_company(roco_engine *engine, const options *o, uint32_t first_page, uint32_t n_steps, company *c)
+{
+    uint32_t n_pages;
+    *c = (company){.n_prompt = o->company, .stride = o->stride};
+    if (!o->company)
+        return;
+    c->prompt = open_plain(engine, o->company, first_page, &n_pages);
+    c->decoding = open_plain(engine, n_steps, first_page + n_pages, &n_pages);
+}
+
+/* Adds what company there is to the items; their number. */
+static uint32_t invite(company *c, const int32_t *ids, roco_step_item *items)
+{
+    uint32_t n = 0, left = c->n_prompt - c->fed, take = left < c->stride ? left : c->stride;
+    if (c->decoding)
+        items[n++] = (roco_step_item){.cache = c->decoding, .tokens = ids + c->fed, .n_tokens = 1, .decode = true};
+    if (take)
+        items[n++] = (roco_step_item){.cache = c->prompt, .tokens = ids + c->fed, .n_tokens = take};
+    c->fed += take;
+    return n;
+}
+
+static void feed(roco_engine *engine, roco_cache *cache, const options *o, const int32_t *ids, uint32_t n, company *c,
                  totals *total)
 {
     const uint32_t n_vocab = roco_engine_describe(engine)->n_vocab;
@@ -133,13 +178,15 @@ static void feed(roco_engine *engine, roco_cache *cache, const options *o, const
     const uint32_t prompt = n - o->decode;
     for (uint32_t at = 0; at < n;) {
         const bool decode = at >= prompt;
-        uint32_t take = decode ? 1 : o->step_tokens / o->stride * o->stride;
+        uint32_t take = decode ? 1 : o->company ? o->stride : o->step_tokens / o->stride * o->stride;
         if (!decode && take > prompt - at)
             take = prompt - at;
-        roco_step_item item = {
-            .cache = cache, .tokens = ids + at, .n_tokens = take, .decode = decode, .logits = logits};
+        roco_step_item items[3];
+        const uint32_t n_others = invite(c, ids, items);
+        items[n_others] =
+            (roco_step_item){.cache = cache, .tokens = ids + at, .n_tokens = take, .decode = decode, .logits = logits};
         roco_error error;
-        if (roco_engine_step(engine, &item, 1, &error))
+        if (roco_engine_step(engine, items, n_others + 1, &error))
             stop(error.message);
         if (out && fwrite(logits, sizeof *logits, (size_t)take * n_vocab, out) != (size_t)take * n_vocab)
             stop("cannot write logits");
@@ -218,8 +265,12 @@ static void run(roco_engine *engine, const options *o)
         roco_cache_open(engine, &spec, pages, &cache, &error))
         stop("the cache cannot be opened");
     totals total = {0};
-    feed(engine, cache, o, ids, n, &total);
+    company others;
+    open_company(engine, o, n_pages, n, &others);
+    feed(engine, cache, o, ids, n, &others, &total);
     roco_cache_check(engine, cache);
+    roco_cache_close(engine, others.prompt);
+    roco_cache_close(engine, others.decoding);
     if (o->kept)
         write_kept(engine, cache, o->kept, n);
     if (o->nll)
