@@ -57,3 +57,18 @@ def test_kept_positions(build, tiny, tmp_path, policy, budget, stride):
     expected = np.concatenate(rows)
     found = np.fromfile(tmp_path / "logits", np.float32).reshape(expected.shape)
     assert np.abs(found - expected).max() < 1e-3
+
+
+@pytest.mark.parametrize("name", families_reference.TINY)
+def test_llama_cpp_agrees(build, tmp_path, name):
+    """Log-probabilities of llama.cpp, committed. Its GELU is a table in f16."""
+    peer = json.load(open(pathlib.Path(families_reference.__file__).parent / "families_peer.json"))[name]
+    families_reference.write_tiny(name, tmp_path / "tiny.gguf")
+    ids = [int(i) for i in np.random.default_rng(3).integers(0, 320, TOKENS)]
+    json.dump(ids, open(tmp_path / "ids", "w"))
+    probe(build, tmp_path / "tiny.gguf", "--logits", tmp_path / "logits")
+    z = np.fromfile(tmp_path / "logits", np.float32).reshape(TOKENS, -1).astype(np.float64)
+    z -= np.log(np.exp(z).sum(-1, keepdims=True))
+    for length, top in peer.items():
+        for token, expected in top.items():
+            assert abs(z[int(length) - 1][int(token)] - expected) < (4e-3 if "gemma" in name else 1e-4)
