@@ -1,0 +1,175 @@
+"""packaging/haproxy.cfg before two replicas under load: rolling restarts lose nothing, a killed replica only what it had begun.
+
+Debian's haproxy is needed: /usr/sbin/haproxy, or another that HAPROXY names.
+"""
+import collections
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+import requests
+
+CONFIG = pathlib.Path(__file__).resolve().parents[2] / "packaging/haproxy.cfg"
+HAPROXY = os.environ.get("HAPROXY") or shutil.which("haproxy", path=os.environ["PATH"] + ":/usr/sbin")
+CLIENTS = 16
+
+pytestmark = pytest.mark.skipif(not HAPROXY, reason="haproxy is not installed")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Replicas:
+    """Two servers of a tiny model on fixed ports, behind a balancer."""
+
+    def __init__(self, start, model, log):
+        self.start, self.model = start, model
+        self.ports = [free_port(), free_port()]
+        self.servers = [self.run(i) for i in range(2)]
+        bind = f"127.0.0.1:{free_port()}"
+        self.url = "http://" + bind
+        self.balancer = subprocess.Popen([HAPROXY, "-db", "-f", str(CONFIG)], stdout=log, stderr=log, env={
+            **os.environ, "BIND": bind, "REPLICA_1": f"127.0.0.1:{self.ports[0]}", "REPLICA_2": f"127.0.0.1:{self.ports[1]}"})
+        self.wait_for("/ready")
+
+    def run(self, i):
+        return self.start("--port", self.ports[i], "--threads", 1, "--kv-pool-tokens", 8192, model=self.model)
+
+    def restart(self, i):
+        self.servers[i] = self.run(i)
+        time.sleep(1.5)  # until the balancer has seen it ready twice
+
+    def wait_for(self, path):
+        end = time.time() + 10
+        while time.time() < end:
+            assert self.balancer.poll() is None, "haproxy ended; its log is beside the model"
+            try:
+                if requests.get(self.url + path, timeout=2).status_code == 200:
+                    return
+            except requests.ConnectionError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError("the balancer does not answer")
+
+    def answered(self):
+        """Requests each replica has answered, of those that run now."""
+        def total(server):
+            return sum(v for k, v in server.metrics().items() if k.startswith("roco_requests_total"))
+        return [total(server) for server in self.servers]
+
+
+@pytest.fixture
+def replicas(start, build, tmp_path):
+    model = tmp_path / "tiny.gguf"
+    subprocess.run([build / "tests/make_tiny_model", model, "context=4096"], check=True)
+    with open(tmp_path / "haproxy.log", "wb") as log:
+        made = Replicas(start, model, log)
+        yield made
+        made.balancer.terminate()
+        made.balancer.wait(10)
+        for server in made.servers:
+            if server.process.poll() is None:
+                assert server.stop() == 0
+
+
+def ask(url, rng, session):
+    """One request of random kind and size; (kind, what went wrong or None)."""
+    stream = rng.random() < 0.5
+    kind = "stream" if stream else "plain"
+    body = dict(prompt=[3 + rng.randrange(300) for _ in range(rng.randint(5, 200))], max_tokens=rng.randint(50, 800),
+                ignore_eos=True, stream=stream, kv_budget=64)
+    try:
+        with session.post(url + "/v1/completions", json=body, stream=stream, timeout=60) as reply:
+            if reply.status_code != 200:
+                return kind, f"{reply.status_code}: {reply.text[:100]}"
+            if not stream:
+                return kind, None if reply.json()["usage"]["completion_tokens"] == body["max_tokens"] else "short"
+            events = [line for line in reply.iter_lines() if line.startswith(b"data: ")]
+            return kind, None if events[-1] == b"data: [DONE]" else "cut"
+    except requests.RequestException as error:
+        return kind, type(error).__name__
+
+
+def under_load(url, work):
+    """Calls work() while CLIENTS clients ask one request after the other. What became of them: Counter by (kind, fault)."""
+    outcomes, lock, done = collections.Counter(), threading.Lock(), threading.Event()
+
+    def client(number):
+        rng, session = random.Random(number), requests.Session()
+        while not done.is_set():
+            outcome = ask(url, rng, session)
+            with lock:
+                outcomes[outcome] += 1
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(1)
+        work()
+        time.sleep(1)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    print(json.dumps({" ".join(map(str, k)): v for k, v in sorted(outcomes.items(), key=str)}))
+    return outcomes
+
+
+def test_a_rolling_restart_loses_nothing(replicas):
+    def restart_both():
+        for i in range(2):
+            assert replicas.servers[i].stop() == 0  # SIGTERM, and all that it had is finished
+            replicas.restart(i)
+
+    outcomes = under_load(replicas.url, restart_both)
+    assert set(outcomes) == {("plain", None), ("stream", None)}, outcomes
+    assert all(n > 20 for n in replicas.answered())
+
+
+def test_a_killed_replica_costs_only_streams_it_had_begun(replicas):
+    running = []
+
+    def kill_one():
+        end = time.time() + 5
+        while not running and time.time() < end:
+            n = replicas.servers[0].metrics()["roco_requests_running"]
+            if n > 1:
+                running.append(n)
+        replicas.servers[0].process.send_signal(signal.SIGKILL)
+        replicas.servers[0].process.wait()
+
+    outcomes = under_load(replicas.url, kill_one)
+    failed = {outcome: n for outcome, n in outcomes.items() if outcome[1]}
+    assert all(kind == "stream" for kind, _ in failed), failed
+    assert sum(failed.values()) <= CLIENTS and outcomes["plain", None] > 20
+    replicas.restart(0)
+    assert set(under_load(replicas.url, lambda: None)) == {("plain", None), ("stream", None)}
+    assert replicas.answered()[0] > 5
+
+
+def test_a_session_stays_with_its_replica(replicas):
+    before = replicas.answered()
+    for _ in range(10):
+        reply = requests.post(replicas.url + "/v1/completions", json=dict(prompt=[5], max_tokens=1), timeout=10,
+                              headers={"X-Session-Id": "one"})
+        assert reply.status_code == 200 and reply.headers["X-Request-Id"]
+    grown = sorted(a - b for a, b in zip(replicas.answered(), before))
+    assert grown == [0, 10]
+
+
+def test_what_is_not_passed_on(replicas):
+    assert requests.get(replicas.url + "/metrics", timeout=5).status_code == 404
+    wrong = requests.post(replicas.url + "/v1/completions", json=dict(prompt=[5], kv_budget=3), timeout=5)
+    assert wrong.status_code == 400 and wrong.json()["error"]["param"] == "kv_budget"
