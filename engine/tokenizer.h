@@ -50,6 +50,12 @@ typedef enum roco_encode_flags {
 roco_status roco_tokenizer_encode(const roco_tokenizer *tokenizer, const char *text, size_t size, unsigned flags,
                                   size_t max_ids, roco_ids *out, roco_error *error);
 
+/* The same for a text of mixed origin: foreign[size] holds 1 for a byte that must not become part of a control token,
+ * whatever the flags say, else 0. All else is as if the whole text were one's own: words are cut and merged across the
+ * seams. */
+roco_status roco_tokenizer_encode_marked(const roco_tokenizer *tokenizer, const char *text, const uint8_t *foreign,
+                                         size_t size, unsigned flags, size_t max_ids, roco_ids *out, roco_error *error);
+
 /* The bytes of one token, borrowed until close: {"", 0} for ids outside the vocabulary. Control tokens give "" unless
  * `special`. Joining the pieces of an encoding gives the text's bytes back (but for bytes left out, and with the space
  * that the file puts in front). A piece may be part of a UTF-8 character. */

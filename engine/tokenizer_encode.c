@@ -15,6 +15,8 @@ enum { MAX_TEXT = 1 << 28 }; /* bytes of one text; places in a word are 32-bit, 
 typedef struct job {
     const roco_tokenizer *tokenizer;
     bool special;
+    const uint8_t *foreign; /* [text], NULL: no byte is */
+    size_t own_end;         /* end of the stretch without foreign bytes that was looked at last */
     roco_id_sink sink;
     roco_bpe_scratch scratch;
     pcre2_match_data *match;
@@ -104,13 +106,35 @@ static roco_status encode_first(job *j, roco_text text)
     return status;
 }
 
-static roco_status encode_text(job *j, roco_text text)
+/* The longest added token at `at`; a control token only where none of its bytes is foreign. */
+static size_t match_added(job *j, roco_text text, size_t at, int32_t *id)
 {
     const roco_tokenizer *t = j->tokenizer;
+    const char *data = text.data + at;
+    size_t rest = text.size - at, own = j->special ? rest : 0;
+    if (own && j->foreign) {
+        for (j->own_end = j->own_end > at ? j->own_end : at; j->own_end < text.size && !j->foreign[j->own_end];)
+            j->own_end++;
+        own = j->own_end - at;
+    }
+    size_t n = own ? roco_added_match(&t->added, &t->vocab, data, own, true, id) : 0;
+    if (own < rest) {
+        int32_t other;
+        size_t m = roco_added_match(&t->added, &t->vocab, data, rest, false, &other);
+        if (m > n) {
+            *id = other;
+            return m;
+        }
+    }
+    return n;
+}
+
+static roco_status encode_text(job *j, roco_text text)
+{
     size_t from = 0, at = 0;
     while (at < text.size) {
         int32_t id;
-        size_t n = roco_added_match(&t->added, &t->vocab, text.data + at, text.size - at, j->special, &id);
+        size_t n = match_added(j, text, at, &id);
         if (n == 0) {
             at++;
             continue;
@@ -194,19 +218,26 @@ static roco_status encode_sp(job *j, roco_text text)
 }
 
 /* A text that begins with the begin token keeps that one: a second would change what the model sees. */
-static bool wants_bos(const job *j, roco_text text, unsigned flags)
+static bool wants_bos(job *j, roco_text text, unsigned flags)
 {
     const roco_tokenizer *t = j->tokenizer;
     if (!(flags & ROCO_ENCODE_ADD_BOS) || !t->add_bos || t->bos < 0) {
         return false;
     }
     int32_t first = -1;
-    roco_added_match(&t->added, &t->vocab, text.data, text.size, j->special, &first);
+    if (text.size)
+        match_added(j, text, 0, &first);
     return first != t->bos;
 }
 
 roco_status roco_tokenizer_encode(const roco_tokenizer *tokenizer, const char *text, size_t size, unsigned flags,
                                   size_t max_ids, roco_ids *out, roco_error *error)
+{
+    return roco_tokenizer_encode_marked(tokenizer, text, NULL, size, flags, max_ids, out, error);
+}
+
+roco_status roco_tokenizer_encode_marked(const roco_tokenizer *tokenizer, const char *text, const uint8_t *foreign,
+                                         size_t size, unsigned flags, size_t max_ids, roco_ids *out, roco_error *error)
 {
     if (size > MAX_TEXT) {
         return roco_fail(error, ROCO_TOO_LARGE, NULL, "the text has %zu bytes; allowed are %d", size, MAX_TEXT);
@@ -216,6 +247,7 @@ roco_status roco_tokenizer_encode(const roco_tokenizer *tokenizer, const char *t
     job j = {
         .tokenizer = tokenizer,
         .special = flags & ROCO_ENCODE_SPECIAL,
+        .foreign = foreign,
         .sink = {out, max_ids && max_ids < SIZE_MAX - before ? before + max_ids : SIZE_MAX},
         .match = pcre2_match_data_create(1, NULL),
     };

@@ -177,6 +177,41 @@ static void control_text_is_plain_unless_asked_for(void **state)
     roco_tokenizer_close(tokenizer);
 }
 
+/* What a template writes around a user's text: only its own marks count, and words are cut as if all were one text. */
+static void foreign_bytes_never_become_control_tokens(void **state)
+{
+    (void)state;
+    static const char text[] = "<|im_start|>hi<|im_end|>x<|im_start|>", own_end[] = "<|im_end|>";
+    enum { SIZE = sizeof text - 1, HI = 12, HI_SIZE = 2 };
+    roco_tokenizer *tokenizer = build_as("smollm");
+    int32_t start = tiny_find(&tiny, "<|im_start|>");
+    uint8_t foreign[SIZE];
+    memset(foreign, 1, sizeof foreign);
+    memset(foreign, 0, HI);
+    roco_ids ids = {0}, all = encode(tokenizer, (roco_text){text, SIZE}, ROCO_ENCODE_SPECIAL);
+    for (size_t i = 0; i < 2; i++) { /* all but the first mark foreign, then only a part of the last */
+        ids.size = 0;
+        assert_int_equal(
+            roco_tokenizer_encode_marked(tokenizer, text, foreign, SIZE, ROCO_ENCODE_SPECIAL, 0, &ids, NULL), ROCO_OK);
+        assert_int_equal(ids.data[0], start);
+        assert_int_equal(count_id(ids, start), 1);
+        check_decodes_to(tokenizer, ids, (roco_text){text, SIZE});
+        memset(foreign, 0, sizeof foreign);
+        foreign[SIZE - 1] = 1;
+    }
+    assert_true(count_id(ids, tiny_find(&tiny, own_end)) == count_id(all, tiny_find(&tiny, own_end)));
+    memset(foreign, 0, sizeof foreign);
+    memset(foreign + HI, 1, HI_SIZE);
+    ids.size = 0;
+    assert_int_equal(roco_tokenizer_encode_marked(tokenizer, text, foreign, SIZE, ROCO_ENCODE_SPECIAL, 0, &ids, NULL),
+                     ROCO_OK);
+    assert_int_equal(ids.size, all.size);
+    assert_memory_equal(ids.data, all.data, all.size * sizeof *all.data);
+    roco_ids_free(&ids);
+    roco_ids_free(&all);
+    roco_tokenizer_close(tokenizer);
+}
+
 static void user_defined_tokens_match_always_and_longest_first(void **state)
 {
     (void)state;
@@ -505,6 +540,7 @@ int main(void)
         cmocka_unit_test(llama_bpe_gives_the_ids_of_the_reference),
         cmocka_unit_test(qwen2_gives_the_ids_of_the_reference),
         cmocka_unit_test(control_text_is_plain_unless_asked_for),
+        cmocka_unit_test(foreign_bytes_never_become_control_tokens),
         cmocka_unit_test(user_defined_tokens_match_always_and_longest_first),
         cmocka_unit_test(plain_text_never_merges_into_a_control_token),
         cmocka_unit_test(begin_token_comes_once_and_only_when_the_file_asks),
