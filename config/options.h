@@ -16,11 +16,12 @@
 
 typedef struct roco_options {
     /* model and backend */
-    const char *model;     /* path; the positional argument, or `model` */
-    const char *backend;   /* "auto" | "cpu" | "cuda" (registered ones) */
-    const char *precision; /* "auto" (int8 on quantised files, f32 on others) | "f32" | "int8" */
-    int64_t threads;       /* compute threads; 0: one per core this process may use */
-    int64_t context;       /* tokens; 0: what the model was made for */
+    const char *model;         /* path; the positional argument, or `model` */
+    const char *chat_template; /* path; "" the one in the model's file */
+    const char *backend;       /* "auto" | "cpu" | "cuda" (registered ones) */
+    const char *precision;     /* "auto" (int8 on quantised files, f32 on others) | "f32" | "int8" */
+    int64_t threads;           /* compute threads; 0: one per core this process may use */
+    int64_t context;           /* tokens; 0: what the model was made for */
 
     /* KV pool and eviction */
     int64_t kv_pool_bytes;      /* default 2 GiB; used when kv_pool_tokens is 0 */
@@ -51,6 +52,7 @@ typedef struct roco_options {
     int64_t drain_timeout;    /* seconds running requests get after SIGTERM */
     const char *api_key_file; /* one key a line; "" none needed */
     const char *log_level;    /* "error" | "warn" | "info" | "debug" */
+    const char *log_format;   /* "text" | "json" */
     const char *fault;        /* test builds only: see docs; "" none */
 
     char **owned; /* strings the options own; roco_options_free */

@@ -35,6 +35,8 @@ enum { ONE_DAY = 86400 };
 
 const roco_option_row roco_option_rows[] = {
     TEXT("model", MODEL, model, 0, "PATH", "", "GGUF file to serve; the argument without a name means the same"),
+    TEXT("chat-template", MODEL, chat_template, 0, "PATH", "",
+         "file with the chat template; empty: the one in the model's file"),
     CHOICE("backend", MODEL, backend, "auto|cpu", "auto", "where the model runs"),
     CHOICE("precision", MODEL, precision, "auto|f32|int8", "auto",
            "arithmetic of the dense products; auto: int8 on quantised files, f32 on others"),
@@ -77,6 +79,7 @@ const roco_option_row roco_option_rows[] = {
     TEXT("api-key-file", HTTP, api_key_file, 0, "PATH", "", "bearer keys, one a line; empty: none is asked for"),
 
     CHOICE("log-level", LOGGING, log_level, "error|warn|info|debug", "info", "least important records shown"),
+    CHOICE("log-format", LOGGING, log_format, "text|json", "text", "a line of text or a JSON object for each record"),
     TEXT("trace", LOGGING, trace, 0, "PATH", "",
          "file that gets the decisions of each step as JSON lines; empty: none"),
 #ifdef ROCO_FAULTS

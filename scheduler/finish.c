@@ -3,8 +3,6 @@
 
 #include "config/log.h"
 
-#include <inttypes.h>
-
 static const char *reason_text(const roco_sequence *sequence)
 {
     switch (sequence->finish) {
@@ -45,13 +43,20 @@ static double token_rate(const roco_sequence *sequence)
 static void log_line(const roco_sequence *sequence, const roco_event *event)
 {
     const roco_job *job = sequence->job;
-    roco_log(
-        ROCO_LOG_INFO,
-        "request %s: prompt %u, generated %u, policy %s, budget %u, held %u, evicted %u, queue %.1f ms, first token "
-        "%.1f ms, %.1f tok/s, finish: %s",
-        job->label ? job->label : "-", job->n_prompt, sequence->n_generated, job->policy->name, job->budget,
-        sequence->kv.held, sequence->kv.evicted, (double)event->queue_ns / 1e6, (double)event->first_token_ns / 1e6,
-        token_rate(sequence), reason_text(sequence));
+    const roco_log_value values[] = {
+        {.name = "id", .text = job->label ? job->label : "-"},
+        {.name = "prompt", .number = job->n_prompt},
+        {.name = "generated", .number = sequence->n_generated},
+        {.name = "policy", .text = job->policy->name},
+        {.name = "budget", .number = job->budget},
+        {.name = "held", .number = sequence->kv.held},
+        {.name = "evicted", .number = sequence->kv.evicted},
+        {.name = "queue", .number = (double)event->queue_ns / 1e6, .decimals = 1, .unit = "ms"},
+        {.name = "first token", .number = (double)event->first_token_ns / 1e6, .decimals = 1, .unit = "ms"},
+        {.name = "tokens per s", .number = token_rate(sequence), .decimals = 1},
+        {.name = "finish", .text = reason_text(sequence)},
+    };
+    roco_log_values(ROCO_LOG_INFO, "request", values, sizeof values / sizeof values[0]);
 }
 
 void roco_scheduler_finish(roco_scheduler *s, const roco_sequence *sequence, uint64_t now_ns)

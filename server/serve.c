@@ -3,9 +3,9 @@
  * The port is bound first and /health answers from then on; the model is loaded on a thread of its own, which speaks to
  * the loop once, when it is done. SIGTERM or SIGINT drains: POST answers 503, what was taken before goes on for
  * --drain-timeout at most. A second signal ends without waiting; a third ends the process on the spot, for a device
- * that hangs in a step. SIGHUP reads the options anew and takes over the keys and the log level. All three are blocked
- * in every thread and read from a descriptor: at no moment do they have their default effect. Everything here runs on
- * the loop thread but load_model.
+ * that hangs in a step. SIGHUP reads the options anew and takes over the keys and the log's settings. All three are
+ * blocked in every thread and read from a descriptor: at no moment do they have their default effect. Everything here
+ * runs on the loop thread but load_model.
  */
 #include "server/serve.h"
 
@@ -130,12 +130,13 @@ static void drain(serve *s, const char *name)
 
 /* --- signals --- */
 
-static void set_log_level(const char *name)
+static void set_log(const roco_options *options)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};
     for (int level = ROCO_LOG_ERROR; level <= ROCO_LOG_DEBUG; level++)
-        if (strcmp(name, names[level]) == 0)
+        if (strcmp(options->log_level, names[level]) == 0)
             roco_log_set_level((roco_log_level)level);
+    roco_log_set_json(strcmp(options->log_format, "json") == 0);
 }
 
 /* All or nothing: with a mistake in the options or in the key file, what was set before stays. */
@@ -151,7 +152,7 @@ static roco_status reload(serve *s, roco_error *error)
         roco_http_set_keys(s->http, keys);
         roco_api_keys_free(s->keys);
         s->keys = keys;
-        set_log_level(options.log_level);
+        set_log(&options);
         roco_log(ROCO_LOG_INFO, "SIGHUP: %zu keys, log-level %s", keys ? roco_api_keys_count(keys) : 0,
                  options.log_level);
     }
@@ -339,7 +340,7 @@ int roco_serve(int argc, char **argv, char **environment)
         exit_code = fail(&error, 2);
     } else if (result == ROCO_OPTIONS_RUN) {
         signal(SIGPIPE, SIG_IGN);
-        set_log_level(s->options.log_level);
+        set_log(&s->options);
         fit_descriptors(&s->options);
         exit_code = take_signals(s, &error) == ROCO_OK ? run(s) : fail(&error, 1);
     }

@@ -1,4 +1,5 @@
 """SIGHUP: keys and log level are read anew, a mistake changes nothing, and requests do not notice."""
+import json
 import signal
 import threading
 import time
@@ -72,3 +73,14 @@ def test_while_the_model_loads(start):
     s.process.send_signal(signal.SIGHUP)
     s.wait_ready()
     assert s.stop() == 0
+
+
+def test_a_json_log(start):
+    s = start("--kv-pool-tokens", 1024, "--log-format", "json")
+    headers = {"X-Request-Id": "mine"}
+    requests.post(s.url + "/v1/completions", json=dict(prompt=STORY, max_tokens=3, ignore_eos=True), headers=headers, timeout=60)
+    assert s.stop() == 0
+    records = [json.loads(line) for line in s.log if not line.startswith("listening on ")]
+    assert all(r["level"] == "info" and r["time"].endswith("Z") for r in records)
+    request, = (r for r in records if r["message"] == "request")
+    assert request["id"] == "mine" and request["generated"] == 3 and request["finish"] == "length" and request["first_token_ms"] > 0

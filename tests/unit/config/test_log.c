@@ -104,6 +104,64 @@ static void test_errno_is_left_alone(void **state)
     assert_int_equal(after, ENOENT);
 }
 
+/* What comes after the level, with time and level checked by their places. */
+static const char *after_head(const char *text)
+{
+    const char *head = strstr(text, "Z\",\"level\":\"warn\",\"message\":\"");
+    assert_true(strncmp(text, "{\"time\":\"20", 11) == 0 && head);
+    return head + strlen("Z\",\"level\":\"warn\",\"message\":\"");
+}
+
+static void test_json_escapes_and_stays_utf8(void **state)
+{
+    char text[8192];
+    roco_log_set_json(true);
+    capture c = capture_begin();
+    roco_log(ROCO_LOG_WARN, "\"a\\b\"\n\x1b \xc3\xa9 \xff \xe2\x82");
+    capture_end(c, text, sizeof text);
+    roco_log_set_json(false);
+    assert_string_equal(after_head(text), "\\\"a\\\\b\\\"?? \xc3\xa9 ? ??\"}\n");
+}
+
+static void test_a_long_json_record_is_cut_between_characters(void **state)
+{
+    char text[8192], quotes[5000];
+    memset(quotes, '"', sizeof quotes - 1);
+    quotes[sizeof quotes - 1] = '\0';
+    roco_log_set_json(true);
+    for (int shift = 0; shift < 2; shift++) {
+        capture c = capture_begin();
+        roco_log(ROCO_LOG_WARN, "%s", quotes + shift);
+        size_t size = capture_end(c, text, sizeof text);
+        assert_in_range(size, 4090, 4096);
+        const char *end = text + size - 3;
+        assert_string_equal(end, "\"}\n");
+        assert_true((size_t)(end - after_head(text)) % 2 == 0);
+    }
+    roco_log_set_json(false);
+}
+
+static void test_values(void **state)
+{
+    const roco_log_value values[] = {
+        {.name = "id", .text = "a\"b"},
+        {.name = "prompt", .number = 4294967295.0},
+        {.name = "first token", .number = 1.25, .decimals = 1, .unit = "ms"},
+    };
+    char text[8192];
+    capture c = capture_begin();
+    roco_log_values(ROCO_LOG_WARN, "request", values, 3);
+    capture_end(c, text, sizeof text);
+    assert_non_null(strstr(text, "Z WARN request: id a\"b, prompt 4294967295, first token 1.2 ms\n"));
+    roco_log_set_json(true);
+    c = capture_begin();
+    roco_log_values(ROCO_LOG_WARN, "request", values, 3);
+    capture_end(c, text, sizeof text);
+    roco_log_set_json(false);
+    assert_string_equal(after_head(text),
+                        "request\",\"id\":\"a\\\"b\",\"prompt\":4294967295,\"first_token_ms\":1.2}\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +170,9 @@ int main(void)
         cmocka_unit_test(test_control_characters_cannot_forge_a_record),
         cmocka_unit_test(test_a_long_record_is_cut_and_still_ends_its_line),
         cmocka_unit_test(test_errno_is_left_alone),
+        cmocka_unit_test(test_json_escapes_and_stays_utf8),
+        cmocka_unit_test(test_a_long_json_record_is_cut_between_characters),
+        cmocka_unit_test(test_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
