@@ -8,6 +8,7 @@
 #ifndef ROCO_ENGINE_ENGINE_H
 #define ROCO_ENGINE_ENGINE_H
 
+#include "config/options.h"
 #include "config/status.h"
 #include "engine/gguf.h"
 #include "engine/sampler.h"
@@ -34,6 +35,9 @@ typedef struct roco_engine_config {
     uint32_t stride;         /* prompt tokens between two evictions, 1.. */
     uint32_t step_tokens;    /* rows of one step at most; >= stride */
 } roco_engine_config;
+
+/* What the options say of an engine. Borrows from both. */
+roco_engine_config roco_engine_configure(const roco_options *options, const roco_gguf *gguf);
 
 typedef struct roco_engine_info {
     char model_name[128]; /* general.name made printable, else the file's base name */

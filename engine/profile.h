@@ -39,6 +39,8 @@ roco_status roco_profile_write(const char *path, const roco_gguf *gguf, const ro
  * [n_layers * n_kv_heads]. */
 roco_status roco_profile_read(const char *path, const roco_gguf *gguf, const roco_engine_info *info, float *scores,
                               roco_error *error);
+/* Where a profile of this file lies beside it: MODEL.heads.json for MODEL.gguf. False when out[size] is too small. */
+bool roco_profile_path(const roco_gguf *gguf, char *out, size_t size);
 /* The profile that roco brings along for this file; false when there is none. */
 bool roco_profile_builtin(const roco_gguf *gguf, const roco_engine_info *info, float *scores);
 

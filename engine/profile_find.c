@@ -55,15 +55,20 @@ static bool try_file(const search *s, const char *path)
     return true;
 }
 
+bool roco_profile_path(const roco_gguf *gguf, char *out, size_t size)
+{
+    const char *model = roco_gguf_path(gguf);
+    size_t stem = strlen(model);
+    if (stem > 5 && strcmp(model + stem - 5, ".gguf") == 0)
+        stem -= 5;
+    const int n = snprintf(out, size, "%.*s.heads.json", (int)stem, model);
+    return n > 0 && (size_t)n < size;
+}
+
 static bool try_beside(const search *s)
 {
     char path[PATH_MAX];
-    const char *model = roco_gguf_path(s->gguf);
-    size_t size = strlen(model);
-    if (size > 5 && strcmp(model + size - 5, ".gguf") == 0)
-        size -= 5;
-    const int n = snprintf(path, sizeof path, "%.*s.heads.json", (int)size, model);
-    return n > 0 && (size_t)n < sizeof path && try_file(s, path);
+    return roco_profile_path(s->gguf, path, sizeof path) && try_file(s, path);
 }
 
 /* Complete or not at all: another server may read it meanwhile. */

@@ -1,5 +1,6 @@
 /* The program: picks the subcommand. Wiring only. */
 #include "config/options.h"
+#include "eval/eval.h"
 #include "server/info.h"
 #include "server/manual.h"
 #include "server/ready.h"
@@ -16,6 +17,9 @@ static void print_usage(FILE *out)
                  "\n"
                  "  serve MODEL.gguf   answer OpenAI-style requests over HTTP\n"
                  "  info MODEL.gguf    show what a file holds and how many requests fit in memory\n"
+                 "  eval ppl|recall MODEL.gguf\n"
+                 "                     measure what eviction costs: perplexity, or finding again what was read once\n"
+                 "  profile MODEL.gguf measure which heads look back, and write it beside the model\n"
                  "  ready              ask a server with these options whether it takes requests (exit code 0: yes)\n"
                  "  config             print a commented roco.conf with every default\n"
                  "  manual             print the manual page (roff)\n"
@@ -32,6 +36,10 @@ int main(int argc, char **argv)
         return roco_serve(argc - 2, argv + 2, environ);
     if (strcmp(command, "info") == 0)
         return roco_info(argc - 2, argv + 2, environ);
+    if (strcmp(command, "eval") == 0)
+        return roco_eval(argc - 2, argv + 2, environ);
+    if (strcmp(command, "profile") == 0)
+        return roco_profile(argc - 2, argv + 2, environ);
     if (strcmp(command, "ready") == 0)
         return roco_ready(argc - 2, argv + 2, environ);
     if (strcmp(command, "config") == 0) {

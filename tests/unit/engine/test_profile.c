@@ -65,7 +65,7 @@ static void test_shares_are_the_definition_s(void **state)
 }
 
 typedef struct fixture {
-    char model_path[64], path[64];
+    char model_path[64], path[128];
     roco_gguf *gguf;
     roco_engine *engine;
 } fixture;
@@ -217,6 +217,56 @@ static void test_measuring(void **state)
     assert_int_equal(roco_profile_measure(f->engine, ids, 300, 0, NULL, NULL, again, &error), ROCO_TOO_LARGE);
 }
 
+static void find(fixture *f, const char *choice, roco_status expected, roco_profile_origin *origin)
+{
+    roco_tokenizer *tokenizer = NULL;
+    roco_error error = {0};
+    assert_int_equal(roco_tokenizer_open(f->gguf, &tokenizer, &error), ROCO_OK);
+    assert_int_equal(roco_profile_find(f->engine, f->gguf, tokenizer, choice, NULL, NULL, origin, &error), expected);
+    roco_tokenizer_close(tokenizer);
+}
+
+static void test_finding(void **state)
+{
+    fixture *f = *state;
+    char folder[] = "/tmp/roco-cache-XXXXXX", kept[600], beside[128];
+    assert_non_null(mkdtemp(folder));
+    setenv("XDG_CACHE_HOME", folder, 1);
+    assert_true(roco_profile_path(f->gguf, beside, sizeof beside));
+    assert_false(roco_profile_path(f->gguf, beside, 8));
+    assert_true(roco_profile_path(f->gguf, beside, sizeof beside));
+    roco_profile_origin origin;
+
+    find(f, "off", ROCO_OK, &origin);
+    assert_false(origin.text[0] || roco_engine_describe(f->engine)->has_profile);
+    find(f, "auto", ROCO_OK, &origin); /* measured, and kept */
+    assert_true(strncmp(origin.text, "measured in ", 12) == 0 && roco_engine_describe(f->engine)->has_profile);
+    snprintf(kept, sizeof kept, "%s", strstr(origin.text, folder));
+    find(f, "auto", ROCO_OK, &origin);
+    assert_string_equal(origin.text, kept);
+
+    const float scores[] = {0.5f, 0.25f, 0, 1};
+    roco_error error;
+    assert_int_equal(roco_profile_write(beside, f->gguf, roco_engine_describe(f->engine), scores, &error), ROCO_OK);
+    find(f, "auto", ROCO_OK, &origin); /* beside the model goes first */
+    assert_string_equal(origin.text, beside);
+    snprintf(f->path, sizeof f->path, "%s", beside); /* removed at the end */
+    rewrite(f, "not a profile");
+    find(f, "auto", ROCO_OK, &origin); /* passed over, with a warning */
+    assert_string_equal(origin.text, kept);
+    assert_non_null(strstr(origin.warning, beside));
+    find(f, beside, ROCO_FORMAT, &origin); /* asked for: an error */
+    find(f, kept, ROCO_OK, &origin);
+
+    unlink(kept);
+    setenv("XDG_CACHE_HOME", "/proc/no-such-folder", 1);
+    find(f, "auto", ROCO_OK, &origin); /* works without a place to keep it */
+    assert_non_null(strstr(origin.text, "could not be kept"));
+    snprintf(kept, sizeof kept, "%s/roco", folder);
+    assert_int_equal(rmdir(kept), 0); /* no half-written file is left */
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_files_that_are_none, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_measuring, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(test_finding, open_fixture, close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,28 @@
+/* From the options to an engine's configuration: what a server and the evaluation commands share. Any thread. */
+#include "engine/engine.h"
+
+#include <sched.h>
+#include <string.h>
+
+/* Cores this process may run on: a container's or taskset's share, not the machine's count. */
+static uint32_t usable_cores(void)
+{
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1;
+}
+
+roco_engine_config roco_engine_configure(const roco_options *o, const roco_gguf *gguf)
+{
+    return (roco_engine_config){
+        .gguf = gguf,
+        .backend = o->backend,
+        .precision = o->precision,
+        .threads = o->threads ? (uint32_t)o->threads : usable_cores(),
+        .context = (uint32_t)o->context,
+        .kv_type = strcmp(o->kv_type, "f32") == 0 ? ROCO_KV_F32 : ROCO_KV_F16,
+        .kv_pool_bytes = (uint64_t)o->kv_pool_bytes,
+        .kv_pool_tokens = (uint64_t)o->kv_pool_tokens,
+        .stride = (uint32_t)o->evict_stride,
+        .step_tokens = (uint32_t)o->step_tokens,
+    };
+}

@@ -1,0 +1,15 @@
+/* What eviction costs, on the user's own model and text: the commands `roco eval` and `roco profile`.
+ *
+ * A layer beside the scheduler: it drives the engine itself, in batches, and knows nothing of requests. Main thread;
+ * tables go to stdout, progress and errors to stderr. argv without program and command; environment as environ. Both
+ * return the process's exit code.
+ */
+#ifndef ROCO_EVAL_EVAL_H
+#define ROCO_EVAL_EVAL_H
+
+/* roco eval ppl|recall MODEL.gguf --text FILE ...: perplexity by policy and budget. */
+int roco_eval(int argc, char **argv, char **environment);
+/* roco profile MODEL.gguf: measures a head profile and writes it. */
+int roco_profile(int argc, char **argv, char **environment);
+
+#endif
