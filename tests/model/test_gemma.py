@@ -1,4 +1,4 @@
-"""Gemma 3 270M, where `scripts/fetch-model gemma3` puts it (or ROCO_TEST_GEMMA names it): tokens, perplexity, answers."""
+"""Gemma 3 270M, where `scripts/fetch-model gemma3` puts it (or GEMMA_GGUF names it): tokens, perplexity, answers."""
 import json
 import os
 import pathlib
@@ -12,7 +12,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
 CACHE = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-MODEL = pathlib.Path(os.environ.get("ROCO_TEST_GEMMA", f"{CACHE}/roco/gemma-3-270m.Q4_K_M.gguf"))
+MODEL = pathlib.Path(os.environ.get("GEMMA_GGUF", f"{CACHE}/roco/gemma-3-270m.Q4_K_M.gguf"))
 SPACE = "\u2581".encode()
 sys.path[:0] = [str(GOLDEN), str(HERE)]
 
