@@ -1,9 +1,12 @@
 """What is installed beside the program: manual page, completion, unit file, Debian package."""
+import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(*command, **kw):
@@ -39,6 +42,13 @@ def test_completion(build, words, found):
 def test_completion_knows_every_option(build, options):
     script = run(build / "roco", "completion").stdout
     assert set(options) <= {word.lstrip("-") for word in re.search("options='(.*)'", script).group(1).split()}
+
+
+@pytest.mark.parametrize("path", ["docker/Dockerfile", "docker/compose.yaml", "packaging/kubernetes.yaml"])
+def test_variables_are_options(options, path):
+    names = re.findall(r"\bROCO_[A-Z_]+(?==\S|:? \S|, value)", (ROOT / path).read_text())
+    known = {"ROCO_" + name.upper().replace("-", "_") for name in options}
+    assert names and set(names) <= known, set(names) - known
 
 
 def test_the_unit(build):
