@@ -80,7 +80,7 @@ def test_windows_and_budget_hold(build, ids, tmp_path):
 
 def test_it_answers(start):
     server = start("--kv-pool-tokens", 4096, model=MODEL)
-    for prompt, answer in (("The capital of France is", "Paris"), ("1, 2, 3, 4, 5, 6,", "7"),
+    for prompt, answer in (("Water boils at", "100 degrees"), ("Monday, Tuesday, Wednesday,", "Thursday"),
                            ("The opposite of hot is", "cold")):
         text = server.complete(prompt=prompt, max_tokens=8, temperature=0)["choices"][0]["text"]
         assert answer in text, text
