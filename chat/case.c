@@ -72,11 +72,11 @@ roco_value roco_change_case(roco_run *run, const roco_string *string, char how)
         inside = to_upper(code) != to_lower(code) || code == 0xdf;
         char text[4];
         if (code == 0xdf && raise)
-            roco_builder_bytes(run, &out, how == 'u' ? "SS" : "Ss", 2, roco_string_marked(string, at));
+            roco_builder_bytes(run, &out, how == 'u' ? "SS" : "Ss", 2, roco_string_mark(string, at));
         else if (changed == code)
-            roco_builder_bytes(run, &out, string->data + at, size, roco_string_marked(string, at));
+            roco_builder_bytes(run, &out, string->data + at, size, roco_string_mark(string, at));
         else
-            roco_builder_bytes(run, &out, text, put(text, changed), roco_string_marked(string, at));
+            roco_builder_bytes(run, &out, text, put(text, changed), roco_string_mark(string, at));
     }
     return roco_builder_value(run, &out);
 }

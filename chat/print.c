@@ -73,7 +73,7 @@ static void print_quoted_string(roco_run *run, roco_builder *out, const roco_str
         char text[16];
         if (!is_printable(code) || code == '\\' || (code == '\'' && quote)) {
             escape_quoted(text, sizeof text, code);
-            roco_builder_bytes(run, out, text, strlen(text), roco_string_marked(s, at));
+            roco_builder_bytes(run, out, text, strlen(text), roco_string_mark(s, at));
         } else {
             roco_builder_add(run, out, &part);
         }
@@ -196,7 +196,7 @@ static void json_string(json *j, const roco_string *s)
         roco_string part = {s->data + start, at - start, s->marks ? s->marks + start : NULL, s->foreign};
         roco_builder_add(j->run, j->out, &part);
         if (at < s->size)
-            roco_builder_bytes(j->run, j->out, text, strlen(text), roco_string_marked(s, at));
+            roco_builder_bytes(j->run, j->out, text, strlen(text), roco_string_mark(s, at));
         start = at + size;
     }
     roco_builder_text(j->run, j->out, "\"");

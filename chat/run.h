@@ -14,7 +14,7 @@ typedef struct roco_builder {
     char *data;
     uint8_t *marks; /* [capacity]; NULL while all bytes are alike */
     size_t size, capacity;
-    bool foreign; /* what the bytes are while marks is NULL */
+    uint8_t foreign; /* what the bytes are while marks is NULL */
 } roco_builder;
 
 typedef struct roco_variable roco_variable;
@@ -78,14 +78,14 @@ static inline void roco_run_up(roco_run *run)
 
 /* --- text.c: strings --- */
 void roco_builder_add(roco_run *run, roco_builder *builder, const roco_string *string);
-void roco_builder_bytes(roco_run *run, roco_builder *builder, const char *data, size_t size, bool foreign);
+void roco_builder_bytes(roco_run *run, roco_builder *builder, const char *data, size_t size, uint8_t foreign);
 void roco_builder_text(roco_run *run, roco_builder *builder, const char *text); /* the program's own */
 roco_value roco_builder_value(roco_run *run, const roco_builder *builder);
 roco_value roco_text_value(roco_run *run, const char *text);
 /* A part, by bytes; it shares the bytes. */
 roco_value roco_string_part(roco_run *run, const roco_string *string, size_t start, size_t size);
 bool roco_string_is(const roco_string *string, const char *text);
-bool roco_string_marked(const roco_string *string, size_t at);
+uint8_t roco_string_mark(const roco_string *string, size_t at);
 size_t roco_string_length(const roco_string *string); /* in characters */
 /* Bytes of the character at `at`. */
 size_t roco_string_step(const roco_string *string, size_t at);

@@ -38,7 +38,7 @@ typedef struct roco_render_limits {
 /* Init with {0}. */
 typedef struct roco_rendering {
     roco_buffer text;    /* UTF-8 */
-    roco_buffer foreign; /* for each byte of text: 1 when it came in with `globals` as foreign, else 0 */
+    roco_buffer foreign; /* for each byte of text: what it came in as with `globals`; 0: the template's own */
 } roco_rendering;
 void roco_rendering_free(roco_rendering *rendering);
 

@@ -55,7 +55,7 @@ void roco_builder_add(roco_run *run, roco_builder *builder, const roco_string *s
     builder->size += string->size;
 }
 
-void roco_builder_bytes(roco_run *run, roco_builder *builder, const char *data, size_t size, bool foreign)
+void roco_builder_bytes(roco_run *run, roco_builder *builder, const char *data, size_t size, uint8_t foreign)
 {
     roco_string string = {.data = data, .size = size, .foreign = foreign};
     roco_builder_add(run, builder, &string);
@@ -94,7 +94,7 @@ bool roco_string_is(const roco_string *string, const char *text)
     return string->size == strlen(text) && memcmp(string->data, text, string->size) == 0;
 }
 
-bool roco_string_marked(const roco_string *string, size_t at)
+uint8_t roco_string_mark(const roco_string *string, size_t at)
 {
     return string->marks ? string->marks[at] : string->foreign;
 }

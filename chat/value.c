@@ -6,7 +6,7 @@
 
 enum { SMALL_DICT = 8, MAX_DEPTH = 64 };
 
-bool roco_value_string(roco_region *region, const char *data, size_t size, bool foreign, roco_value *out)
+bool roco_value_string(roco_region *region, const char *data, size_t size, uint8_t foreign, roco_value *out)
 {
     roco_string *string = roco_region_alloc(region, 1, sizeof *string);
     if (!string)

@@ -32,8 +32,8 @@ typedef enum roco_value_kind {
 typedef struct roco_string {
     const char *data;
     size_t size;
-    const uint8_t *marks; /* [size], 1 for a foreign byte; NULL: all as `foreign` says */
-    bool foreign;
+    const uint8_t *marks; /* [size], what `foreign` is of each byte; NULL: all as `foreign` says */
+    uint8_t foreign;      /* 0: the template's own; other values: from outside, told apart by whoever made them */
 } roco_string;
 
 typedef struct roco_value roco_value;
@@ -91,7 +91,7 @@ static inline roco_value roco_float(double number)
 /* What follows allocates: false (or NULL) when the region is full and has no escape. */
 
 /* data[size] is UTF-8 and borrowed as long as the value is used. */
-bool roco_value_string(roco_region *region, const char *data, size_t size, bool foreign, roco_value *out);
+bool roco_value_string(roco_region *region, const char *data, size_t size, uint8_t foreign, roco_value *out);
 bool roco_value_list(roco_region *region, size_t capacity, roco_value *out);
 bool roco_list_add(roco_region *region, roco_list *list, roco_value item);
 bool roco_value_dict(roco_region *region, size_t capacity, roco_value *out);

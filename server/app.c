@@ -3,8 +3,8 @@
 #include "engine/policies.h"
 #include "engine/profile.h"
 #include "server/app_state.h"
+#include "server/chat_prompt.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +87,7 @@ void roco_app_settle(roco_app *app)
         roco_engine_close(app->engine);
     if (app->tokenizer)
         roco_tokenizer_close(app->tokenizer);
+    roco_chat_template_close(&app->model);
     if (app->gguf)
         roco_gguf_close(app->gguf);
     roco_event_list_free(&app->events);
@@ -114,28 +115,9 @@ void roco_app_close(roco_app *app)
 
 /* --- load and start --- */
 
-/* Cores this process may run on: a container's or taskset's share, not the machine's count. */
-static uint32_t usable_cores(void)
-{
-    cpu_set_t cores;
-    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1;
-}
-
 static roco_status open_engine(roco_app *app, roco_error *error)
 {
-    const roco_options *o = app->options;
-    roco_engine_config config = {
-        .gguf = app->gguf,
-        .backend = o->backend,
-        .precision = o->precision,
-        .threads = o->threads ? (uint32_t)o->threads : usable_cores(),
-        .context = (uint32_t)o->context,
-        .kv_type = strcmp(o->kv_type, "f32") == 0 ? ROCO_KV_F32 : ROCO_KV_F16,
-        .kv_pool_bytes = (uint64_t)o->kv_pool_bytes,
-        .kv_pool_tokens = (uint64_t)o->kv_pool_tokens,
-        .stride = (uint32_t)o->evict_stride,
-        .step_tokens = (uint32_t)o->step_tokens,
-    };
+    const roco_engine_config config = roco_engine_configure(app->options, app->gguf);
     return roco_engine_open(&config, &app->engine, error);
 }
 
@@ -164,6 +146,8 @@ roco_status roco_app_load(roco_app *app, roco_error *error)
     roco_status status = roco_gguf_open(o->model, &app->gguf, error);
     if (!status)
         status = roco_tokenizer_open(app->gguf, &app->tokenizer, error);
+    if (!status)
+        status = roco_chat_template_load(model, app->gguf, error);
     if (!status)
         status = open_engine(app, error);
     if (!status)

@@ -23,7 +23,9 @@ typedef struct roco_served_model {
     const roco_policy *policy; /* for requests that name none */
     uint32_t n_vocab, n_context;
     int64_t budget_max;
-    bool has_profile; /* budgets go by head unless a request says otherwise */
+    bool has_profile;                    /* budgets go by head unless a request says otherwise */
+    struct roco_template *chat_template; /* owned (chat_prompt.h); NULL: no_chat says why */
+    char no_chat[512];
 } roco_served_model;
 
 /* How a request for an answer ended. With several choices the first of these that one of them has, from the right. */
@@ -35,6 +37,9 @@ typedef enum roco_outcome {
     ROCO_OUTCOME_ERROR,
     ROCO_N_OUTCOMES,
 } roco_outcome;
+
+/* The endpoints that answer with text; one life for all (completions.c). */
+typedef enum roco_endpoint { ROCO_ENDPOINT_COMPLETIONS, ROCO_ENDPOINT_CHAT } roco_endpoint;
 
 typedef struct roco_completion roco_completion;
 
@@ -76,6 +81,7 @@ void roco_completions_tick(roco_app *app);
 
 /* the handlers of routes.c */
 void roco_handle_completions(roco_exchange *exchange, void *context);
+void roco_handle_chat(roco_exchange *exchange, void *context);
 void roco_handle_models(roco_exchange *exchange, void *context);
 void roco_handle_health(roco_exchange *exchange, void *context);
 void roco_handle_ready(roco_exchange *exchange, void *context);

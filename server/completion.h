@@ -1,4 +1,5 @@
-/* One POST /v1/completions from its body to its last event; shared by the completion*.c files. Loop thread.
+/* One POST /v1/completions or /v1/chat/completions from its body to its last event; shared by the completion*.c files.
+ * Loop thread.
  *
  * It outlives its exchange: events of its jobs come until each job's last one was taken.
  */
@@ -17,6 +18,7 @@ typedef struct roco_completion_slot {
     roco_choice choice;
     uint64_t job;
     bool started, ended; /* left the queue; its last event was taken */
+    bool opened;         /* chat: the chunk with the role was written */
 } roco_completion_slot;
 
 struct roco_completion {
@@ -24,7 +26,8 @@ struct roco_completion {
     roco_completion *previous, *next;
     roco_exchange *exchange; /* NULL once answered or gone */
     char label[129];         /* the exchange's id, which the jobs borrow */
-    char id[32];             /* "cmpl-..." */
+    char id[32];             /* "cmpl-...", "chatcmpl-..." */
+    roco_endpoint endpoint;
     time_t created;
     uint64_t arrival_ns;
 
@@ -41,8 +44,8 @@ struct roco_completion {
     bool settled; /* the outcome is counted */
 };
 
-/* completion_reply.c: the JSON of replies, appended to c->out. */
-void roco_completion_write_chunk(roco_completion *c, const roco_completion_slot *slot);
+/* completion_reply.c: the JSON of replies, appended to c->out. Chunks: what there is to say of the choice now. */
+void roco_completion_write_chunks(roco_completion *c, roco_completion_slot *slot);
 void roco_completion_write_usage_chunk(roco_completion *c);
 void roco_completion_write_whole(roco_completion *c);
 void roco_completion_write_error(roco_completion *c, const roco_problem *problem);

@@ -1,6 +1,7 @@
 /* Reading a completion request as a whole. Any thread. */
 #include "server/completion_jobs.h"
 
+#include "server/chat_prompt.h"
 #include "server/json.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 
 typedef struct reader {
     const roco_served_model *model;
+    roco_endpoint endpoint;
     const roco_completion_params *params;
     roco_completion_jobs *out;
     roco_problem *problem;
@@ -29,20 +31,24 @@ static roco_status no_context(const reader *r, const char *more, size_t n_tokens
 {
     r->problem->code = "context_length_exceeded";
     return roco_fail(
-        &r->problem->error, ROCO_TOO_LARGE, "prompt",
+        &r->problem->error, ROCO_TOO_LARGE, r->endpoint == ROCO_ENDPOINT_CHAT ? "messages" : "prompt",
         "the prompt has %s%zu tokens, but the context is %u tokens, of which at least one must be left for "
         "the answer",
         more, n_tokens, r->model->n_context);
 }
 
+/* The exact length is worth some work for the error text, but not without end. */
+static size_t most_ids(const reader *r)
+{
+    return 4 * (size_t)r->model->n_context;
+}
+
 static roco_status encode(const reader *r, const char *text, roco_ids *ids)
 {
-    /* The exact length is worth some work for the error text, but not without end. */
-    size_t limit = 4 * (size_t)r->model->n_context;
     roco_status status =
-        roco_tokenizer_encode(r->model->tokenizer, text, strlen(text), ROCO_ENCODE_SPECIAL | ROCO_ENCODE_ADD_BOS, limit,
-                              ids, &r->problem->error);
-    return status == ROCO_TOO_LARGE ? no_context(r, "more than ", limit) : status;
+        roco_tokenizer_encode(r->model->tokenizer, text, strlen(text), ROCO_ENCODE_SPECIAL | ROCO_ENCODE_ADD_BOS,
+                              most_ids(r), ids, &r->problem->error);
+    return status == ROCO_TOO_LARGE ? no_context(r, "more than ", most_ids(r)) : status;
 }
 
 static roco_status read_ids(const reader *r, const cJSON *array, roco_ids *ids)
@@ -125,7 +131,8 @@ static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice
     job->prompt = prompt;
     job->n_prompt = (uint32_t)ids->size;
     int64_t room = (int64_t)r->model->n_context - job->n_prompt;
-    int64_t wanted = params->max_tokens == ROCO_ABSENT ? ROCO_DEFAULT_MAX_TOKENS : params->max_tokens;
+    int64_t absent = r->endpoint == ROCO_ENDPOINT_CHAT ? ROCO_DEFAULT_CHAT_TOKENS : ROCO_DEFAULT_MAX_TOKENS;
+    int64_t wanted = params->max_tokens == ROCO_ABSENT ? absent : params->max_tokens;
     job->max_tokens = (uint32_t)(wanted < room ? wanted : room);
     job->ignore_eos = params->ignore_eos;
     job->sampling = (roco_sampling){
@@ -138,6 +145,17 @@ static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice
     return fill_cache(r, job);
 }
 
+static roco_status add_choices(const reader *r, const roco_ids *ids)
+{
+    roco_status status = ROCO_OK;
+    if (ids->size >= r->model->n_context)
+        return no_context(r, "", ids->size);
+    r->out->prompt_tokens += ids->size;
+    for (uint32_t choice = 0; !status && choice < r->params->n; choice++)
+        status = add_job(r, ids, choice);
+    return status;
+}
+
 /* One prompt: a string or an array of ids. */
 static roco_status add_prompt(const reader *r, const cJSON *prompt)
 {
@@ -145,11 +163,21 @@ static roco_status add_prompt(const reader *r, const cJSON *prompt)
     roco_status status = cJSON_IsString(prompt) ? encode(r, prompt->valuestring, &ids) : read_ids(r, prompt, &ids);
     if (!status && ids.size == 0)
         status = roco_fail(&r->problem->error, ROCO_INVALID, "prompt", "a prompt holds no tokens");
-    if (!status && ids.size >= r->model->n_context)
-        status = no_context(r, "", ids.size);
-    r->out->prompt_tokens += ids.size;
-    for (uint32_t choice = 0; !status && choice < r->params->n; choice++)
-        status = add_job(r, &ids, choice);
+    status = status ? status : add_choices(r, &ids);
+    roco_ids_free(&ids);
+    return status;
+}
+
+static roco_status add_chat(const reader *r)
+{
+    roco_ids ids = {0};
+    roco_status status = roco_chat_prompt(r->model, r->params, most_ids(r), &ids, r->problem);
+    if (status == ROCO_TOO_LARGE && !r->problem->error.field[0])
+        status = no_context(r, "more than ", most_ids(r));
+    if (!status && ids.size == 0)
+        status = roco_fail(&r->problem->error, ROCO_INVALID, "messages",
+                           "the chat template makes no text of these messages");
+    status = status ? status : add_choices(r, &ids);
     roco_ids_free(&ids);
     return status;
 }
@@ -196,24 +224,25 @@ static uint64_t choose_seed(const roco_completion_params *params)
     return seed;
 }
 
-roco_status roco_completion_jobs_read(const roco_served_model *model, const char *body, size_t size,
-                                      roco_completion_jobs *out, roco_problem *problem)
+roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpoint endpoint, const char *body,
+                                      size_t size, roco_completion_jobs *out, roco_problem *problem)
 {
     memset(out, 0, sizeof *out);
     cJSON *root = NULL;
     roco_completion_params params;
     roco_status status = roco_json_parse(body, size, &root, &problem->error);
     if (!status)
-        status = roco_completion_params_read(root, &params, &problem->error);
+        status = endpoint == ROCO_ENDPOINT_CHAT ? roco_chat_params_read(root, &params, &problem->error)
+                                                : roco_completion_params_read(root, &params, &problem->error);
     if (!status) {
-        reader r = {model, &params, out, problem, choose_seed(&params)};
+        reader r = {model, endpoint, &params, out, problem, choose_seed(&params)};
         out->stops = params.stops;
         out->stream = params.stream;
         out->include_usage = params.include_usage;
         out->policy = params.policy ? params.policy : model->policy;
         status = check_model(&r);
         if (!status)
-            status = add_prompts(&r);
+            status = endpoint == ROCO_ENDPOINT_CHAT ? add_chat(&r) : add_prompts(&r);
     }
     cJSON_Delete(root);
     if (status)

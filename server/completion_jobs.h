@@ -1,4 +1,4 @@
-/* From the body of POST /v1/completions to the jobs the scheduler takes: JSON, fields, tokens, budgets.
+/* From the body of a request for text to the jobs the scheduler takes: JSON, fields, tokens, budgets.
  *
  * It knows neither the exchange nor the loop, so that large prompts can be worked on by libuv's pool.
  */
@@ -21,8 +21,8 @@ typedef struct roco_completion_jobs {
 } roco_completion_jobs;
 
 /* `out` is initialised in any case; on failure it holds no jobs and `problem` says why. Any thread. */
-roco_status roco_completion_jobs_read(const roco_served_model *model, const char *body, size_t size,
-                                      roco_completion_jobs *out, roco_problem *problem);
+roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpoint endpoint, const char *body,
+                                      size_t size, roco_completion_jobs *out, roco_problem *problem);
 /* Frees the jobs that are still there. */
 void roco_completion_jobs_free(roco_completion_jobs *jobs);
 

@@ -1,4 +1,5 @@
-/* POST /v1/completions: from request to jobs, from events to the reply, plain or streamed. Loop thread. */
+/* POST /v1/completions and /v1/chat/completions: from request to jobs, from events to the reply, plain or streamed.
+ * Loop thread. */
 #include "config/clock.h"
 #include "config/log.h"
 #include "server/completion.h"
@@ -19,19 +20,21 @@ static void on_clock(uv_timer_t *clock)
     roco_completions_tick(clock->data);
 }
 
-static roco_completion *open_completion(roco_app *app, const roco_exchange *exchange)
+static roco_completion *open_completion(roco_app *app, const roco_exchange *exchange, roco_endpoint endpoint)
 {
     roco_completion *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->arrival_ns = roco_now_ns();
     c->created = time(NULL);
+    c->endpoint = endpoint;
     snprintf(c->label, sizeof c->label, "%s", roco_exchange_id(exchange));
     /* Not the exchange's id: a client may use that one again and again. */
     uint64_t unique = c->arrival_ns;
     if (getrandom(&unique, sizeof unique, GRND_NONBLOCK) != (ssize_t)sizeof unique)
         unique = c->arrival_ns;
-    snprintf(c->id, sizeof c->id, "cmpl-%016llx", (unsigned long long)unique);
+    snprintf(c->id, sizeof c->id, "%scmpl-%016llx", endpoint == ROCO_ENDPOINT_CHAT ? "chat" : "",
+             (unsigned long long)unique);
     c->next = app->completions;
     if (c->next)
         c->next->previous = c;
@@ -188,7 +191,7 @@ static void take(roco_completion *c, roco_completion_slot *slot, const roco_even
         return;
     }
     if (c->streaming && (choice->ready || choice->done)) {
-        roco_completion_write_chunk(c, slot);
+        roco_completion_write_chunks(c, slot);
         roco_choice_sent(choice);
         if (!flush(c))
             return;
@@ -275,7 +278,8 @@ static roco_status submit(roco_completion *c)
 static void prepare(roco_task *task)
 {
     roco_completion *c = (roco_completion *)task;
-    c->status = roco_completion_jobs_read(&task->app->model, task->body, task->size, &c->jobs, &c->problem);
+    c->status =
+        roco_completion_jobs_read(&task->app->model, c->endpoint, task->body, task->size, &c->jobs, &c->problem);
 }
 
 static void refuse(roco_completion *c)
@@ -312,14 +316,13 @@ static void prepared(roco_task *task)
         roco_exchange_stream_begin(c->exchange, 200, ROCO_SSE_CONTENT_TYPE, roco_sse_headers);
 }
 
-void roco_handle_completions(roco_exchange *exchange, void *context)
+static void handle(roco_app *app, roco_exchange *exchange, roco_endpoint endpoint)
 {
-    roco_app *app = context;
     if (!roco_app_admits(app, exchange)) {
         app->n_outcomes[ROCO_OUTCOME_REJECTED]++;
         return;
     }
-    roco_completion *c = open_completion(app, exchange);
+    roco_completion *c = open_completion(app, exchange, endpoint);
     if (!c) {
         app->n_outcomes[ROCO_OUTCOME_ERROR]++;
         roco_problem problem = {0};
@@ -330,4 +333,14 @@ void roco_handle_completions(roco_exchange *exchange, void *context)
     c->task.run = prepare;
     c->task.done = prepared;
     roco_task_start(&c->task, app, exchange);
+}
+
+void roco_handle_completions(roco_exchange *exchange, void *context)
+{
+    handle(context, exchange, ROCO_ENDPOINT_COMPLETIONS);
+}
+
+void roco_handle_chat(roco_exchange *exchange, void *context)
+{
+    handle(context, exchange, ROCO_ENDPOINT_CHAT);
 }

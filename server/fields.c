@@ -6,15 +6,13 @@
 
 enum { MAX_FIELDS = 128 };
 
-/* Linear: tables are short and requests shorter. */
+/* Linear: tables are short and requests shorter. *index counts through the tables that go on from one another. */
 static const roco_field *find(const roco_field *fields, const char *name, size_t *index)
 {
-    for (size_t i = 0; fields[i].name; i++) {
-        if (strcmp(fields[i].name, name) == 0) {
-            *index = i;
-            return &fields[i];
-        }
-    }
+    for (*index = 0; fields; fields = fields->more)
+        for (; fields->name; fields++, ++*index)
+            if (strcmp(fields->name, name) == 0)
+                return fields;
     return NULL;
 }
 
@@ -126,19 +124,23 @@ static const char *harmless_text(roco_harmless harmless)
     return "null";
 }
 
+static void print_row(const roco_field *f, FILE *out)
+{
+    fprintf(out, "| `%s` | ", f->name);
+    switch (f->kind) {
+    case ROCO_FIELD_BOOLEAN: fputs("true or false", out); break;
+    case ROCO_FIELD_INTEGER: fprintf(out, "integer %.0f..%.0f", f->low, f->high); break;
+    case ROCO_FIELD_NUMBER: fprintf(out, "number %g..%g", f->low, f->high); break;
+    case ROCO_FIELD_CUSTOM: fputs(f->type, out); break;
+    case ROCO_FIELD_REFUSED: fprintf(out, "refused unless %s", harmless_text(f->harmless)); break;
+    case ROCO_FIELD_IGNORED: fputs("anything", out); break;
+    }
+    fprintf(out, " | %s | %s |\n", f->fallback ? f->fallback : "", f->help ? f->help : "");
+}
+
 void roco_fields_print(const roco_field *fields, FILE *out)
 {
     fputs("| field | value | default | what it does |\n|---|---|---|---|\n", out);
-    for (const roco_field *f = fields; f->name; f++) {
-        fprintf(out, "| `%s` | ", f->name);
-        switch (f->kind) {
-        case ROCO_FIELD_BOOLEAN: fputs("true or false", out); break;
-        case ROCO_FIELD_INTEGER: fprintf(out, "integer %.0f..%.0f", f->low, f->high); break;
-        case ROCO_FIELD_NUMBER: fprintf(out, "number %g..%g", f->low, f->high); break;
-        case ROCO_FIELD_CUSTOM: fputs(f->type, out); break;
-        case ROCO_FIELD_REFUSED: fprintf(out, "refused unless %s", harmless_text(f->harmless)); break;
-        case ROCO_FIELD_IGNORED: fputs("anything", out); break;
-        }
-        fprintf(out, " | %s | %s |\n", f->fallback ? f->fallback : "", f->help ? f->help : "");
-    }
+    for (; fields->name; fields++)
+        print_row(fields, out);
 }

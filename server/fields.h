@@ -46,13 +46,14 @@ typedef struct roco_field {
     const char *type;     /* for the docs where the kind does not say it */
     const char *fallback; /* the default in words */
     const char *help;
+    const struct roco_field *more; /* of the last row: a table that goes on; rows of the same name count no more */
 } roco_field;
 
-/* Reads `object` into `out`, which holds the defaults already. `fields` ends with name NULL and has at most 128 rows.
- * ROCO_INVALID or ROCO_UNSUPPORTED with the field's name; also when a field occurs twice. */
+/* Reads `object` into `out`, which holds the defaults already. `fields` ends with name NULL and has at most 128 rows,
+ * those of `more` included. ROCO_INVALID or ROCO_UNSUPPORTED with the field's name; also when a field occurs twice. */
 roco_status roco_fields_read(const roco_field *fields, const cJSON *object, void *out, roco_error *error);
 
-/* The rows as a Markdown table. */
+/* The rows as a Markdown table, without those of `more`. */
 void roco_fields_print(const roco_field *fields, FILE *out);
 
 /* For custom readers: the messages all rows share. */

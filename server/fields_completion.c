@@ -197,9 +197,11 @@ const roco_field roco_completion_fields[] = {
 };
 /* clang-format on */
 
-roco_status roco_completion_params_read(const cJSON *object, roco_completion_params *out, roco_error *error)
+roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco_completion_params *out,
+                             roco_error *error)
 {
     *out = (roco_completion_params){
+        .add_generation_prompt = ROCO_ABSENT,
         .max_tokens = ROCO_ABSENT,
         .max_completion_tokens = ROCO_ABSENT,
         .temperature = 1,
@@ -209,15 +211,21 @@ roco_status roco_completion_params_read(const cJSON *object, roco_completion_par
         .kv_sink = ROCO_ABSENT,
         .kv_recent = ROCO_ABSENT,
     };
-    roco_status status = roco_fields_read(roco_completion_fields, object, out, error);
+    roco_status status = roco_fields_read(fields, object, out, error);
     if (status)
         return status;
-    if (!out->prompt)
-        return roco_fail(error, ROCO_INVALID, "prompt", "prompt is missing");
     if (out->max_tokens == ROCO_ABSENT)
         out->max_tokens = out->max_completion_tokens;
     else if (out->max_completion_tokens != ROCO_ABSENT && out->max_completion_tokens != out->max_tokens)
         return roco_fail(error, ROCO_INVALID, "max_completion_tokens",
                          "max_tokens and max_completion_tokens differ; give one of them");
     return ROCO_OK;
+}
+
+roco_status roco_completion_params_read(const cJSON *object, roco_completion_params *out, roco_error *error)
+{
+    roco_status status = roco_params_read(roco_completion_fields, object, out, error);
+    if (!status && !out->prompt)
+        return roco_fail(error, ROCO_INVALID, "prompt", "prompt is missing");
+    return status;
 }

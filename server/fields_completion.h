@@ -1,4 +1,5 @@
-/* The fields of POST /v1/completions: their table, and the struct a body becomes. Any thread. */
+/* The fields of POST /v1/completions and /v1/chat/completions: their tables, and the struct a body becomes. Any
+ * thread. */
 #ifndef ROCO_SERVER_FIELDS_COMPLETION_H
 #define ROCO_SERVER_FIELDS_COMPLETION_H
 
@@ -6,10 +7,11 @@
 #include "server/fields.h"
 #include "server/stop.h"
 
-#define ROCO_MAX_CHOICES        16u /* `n` */
-#define ROCO_MAX_SEQUENCES      64u /* prompts times `n` */
-#define ROCO_DEFAULT_MAX_TOKENS 256 /* or what is left of the context, whichever is less */
-#define ROCO_MIN_BUDGET         32
+#define ROCO_MAX_CHOICES         16u /* `n` */
+#define ROCO_MAX_SEQUENCES       64u /* prompts times `n` */
+#define ROCO_DEFAULT_MAX_TOKENS  256 /* or what is left of the context, whichever is less */
+#define ROCO_DEFAULT_CHAT_TOKENS 2048
+#define ROCO_MIN_BUDGET          32
 
 /* Absent integers of which every value means something. */
 #define ROCO_ABSENT INT64_MIN
@@ -18,8 +20,12 @@
 typedef enum roco_kv_heads { ROCO_KV_HEADS_DEFAULT, ROCO_KV_HEADS_PROFILE, ROCO_KV_HEADS_UNIFORM } roco_kv_heads;
 
 typedef struct roco_completion_params {
-    const char *model;                         /* borrowed from the JSON tree; NULL: any */
-    const cJSON *prompt;                       /* borrowed; NULL: missing */
+    const char *model;                 /* borrowed from the JSON tree; NULL: any */
+    const cJSON *prompt;               /* borrowed; NULL: missing, or a chat */
+    cJSON *messages;                   /* of a chat, borrowed */
+    const cJSON *chat_template_kwargs; /* borrowed, an object; NULL: none */
+    int64_t add_generation_prompt;     /* ROCO_ABSENT: unless a message is continued */
+    bool continue_final_message;
     int64_t max_tokens, max_completion_tokens; /* ROCO_ABSENT, or 1.. */
     double temperature, top_p, min_p;
     int64_t top_k; /* -1 and 0: off */
@@ -34,10 +40,16 @@ typedef struct roco_completion_params {
 } roco_completion_params;
 
 extern const roco_field roco_completion_fields[];
+/* fields_chat.c; those of completions follow as `more`. */
+extern const roco_field roco_chat_fields[];
 
 /* ROCO_INVALID or ROCO_UNSUPPORTED, with the field at fault. What needs the model or the options is checked later
  * (completion_jobs.h). `out` borrows from `object`. */
 roco_status roco_completion_params_read(const cJSON *object, roco_completion_params *out, roco_error *error);
+roco_status roco_chat_params_read(const cJSON *object, roco_completion_params *out, roco_error *error);
+/* What both begin with: the defaults, then the fields of one table, then what they say together. */
+roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco_completion_params *out,
+                             roco_error *error);
 
 /* "kv_budget must be ...": the one text for every bad budget. `ceiling` 0: not known here. */
 roco_status roco_budget_invalid(roco_error *error, int64_t ceiling);

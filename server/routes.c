@@ -3,6 +3,7 @@
 
 static const roco_route routes[] = {
     {.method = ROCO_POST, .path = "/v1/completions", .json = true, .handle = roco_handle_completions},
+    {.method = ROCO_POST, .path = "/v1/chat/completions", .json = true, .handle = roco_handle_chat},
     {.method = ROCO_GET, .path = "/v1/models", .handle = roco_handle_models},
     {.method = ROCO_POST, .path = "/tokenize", .json = true, .handle = roco_handle_tokenize},
     {.method = ROCO_POST, .path = "/detokenize", .json = true, .handle = roco_handle_detokenize},

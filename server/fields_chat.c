@@ -1,0 +1,100 @@
+/* The fields that only chats have, in front of those of completions. */
+#include "server/fields_completion.h"
+
+#include <stddef.h>
+
+/* The tree is the request's own, and reading messages may change it. */
+static roco_status read_messages(const cJSON *value, void *out, roco_error *error)
+{
+    if (!cJSON_IsArray(value))
+        return roco_fail(error, ROCO_INVALID, "messages", "messages must be an array");
+    ((roco_completion_params *)out)->messages = (cJSON *)value;
+    return ROCO_OK;
+}
+
+static roco_status read_kwargs(const cJSON *value, void *out, roco_error *error)
+{
+    if (!cJSON_IsObject(value))
+        return roco_fail(error, ROCO_INVALID, "chat_template_kwargs", "chat_template_kwargs must be an object");
+    ((roco_completion_params *)out)->chat_template_kwargs = value;
+    return ROCO_OK;
+}
+
+static roco_status read_generation_prompt(const cJSON *value, void *out, roco_error *error)
+{
+    if (!cJSON_IsBool(value))
+        return roco_fail(error, ROCO_INVALID, "add_generation_prompt", "add_generation_prompt must be true or false");
+    ((roco_completion_params *)out)->add_generation_prompt = cJSON_IsTrue(value);
+    return ROCO_OK;
+}
+
+#define REFUSED(name_, harmless_)                                                                                      \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_REFUSED, .harmless = ROCO_HARMLESS_##harmless_                               \
+    }
+#define IGNORED(name_)                                                                                                 \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_IGNORED, .help = "taken and not used"                                        \
+    }
+
+const roco_field roco_chat_fields[] = {
+    {.name = "messages",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = read_messages,
+     .type = "array of messages",
+     .fallback = "required",
+     .help = "the conversation, turned into a prompt by the chat template"},
+    {.name = "max_tokens",
+     .kind = ROCO_FIELD_INTEGER,
+     .low = 1,
+     .high = 2147483647,
+     .offset = offsetof(roco_completion_params, max_tokens),
+     .fallback = "2048",
+     .help = "most tokens to generate; cut to what is left of the context"},
+    {.name = "add_generation_prompt",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = read_generation_prompt,
+     .type = "true or false",
+     .fallback = "true, but false with `continue_final_message`",
+     .help = "end the prompt with the opening of an assistant's turn"},
+    {.name = "continue_final_message",
+     .kind = ROCO_FIELD_BOOLEAN,
+     .offset = offsetof(roco_completion_params, continue_final_message),
+     .fallback = "false",
+     .help = "go on with the last message, which must be the assistant's, instead of answering it"},
+    {.name = "chat_template_kwargs",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = read_kwargs,
+     .type = "object",
+     .fallback = "none",
+     .help = "more names for the template, such as `enable_thinking`"},
+    IGNORED("store"),
+    IGNORED("metadata"),
+    IGNORED("service_tier"),
+    IGNORED("safety_identifier"),
+    IGNORED("prompt_cache_key"),
+    IGNORED("parallel_tool_calls"),
+    IGNORED("prediction"),
+    REFUSED("prompt", NULL),
+    REFUSED("chat_template", NULL),
+    REFUSED("documents", EMPTY),
+    REFUSED("modalities", NULL),
+    REFUSED("audio", NULL),
+    REFUSED("reasoning_effort", NULL),
+    REFUSED("verbosity", NULL),
+    REFUSED("web_search_options", NULL),
+    {.more = roco_completion_fields},
+};
+
+roco_status roco_chat_params_read(const cJSON *object, roco_completion_params *out, roco_error *error)
+{
+    roco_status status = roco_params_read(roco_chat_fields, object, out, error);
+    if (status)
+        return status;
+    if (!out->messages)
+        return roco_fail(error, ROCO_INVALID, "messages", "messages is missing");
+    if (out->continue_final_message && out->add_generation_prompt == 1)
+        return roco_fail(error, ROCO_INVALID, "add_generation_prompt",
+                         "add_generation_prompt and continue_final_message ask for opposite things");
+    return ROCO_OK;
+}

@@ -1,0 +1,200 @@
+/* From the JSON of messages to values. */
+#include "server/messages.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static roco_status no_room(const roco_region *region, roco_error *error)
+{
+    roco_status status = region->status ? region->status : ROCO_NO_MEMORY;
+    return roco_fail(error, status, NULL, "the messages need too much memory");
+}
+
+/* --- any JSON --- */
+
+static bool convert(roco_region *region, const cJSON *json, roco_value *out)
+{
+    int64_t integer;
+    switch (json->type & 0xff) {
+    case cJSON_True:
+    case cJSON_False: *out = roco_bool(cJSON_IsTrue(json)); return true;
+    case cJSON_Number:
+        *out = roco_json_integer(json, &integer) ? roco_int(integer) : roco_float(json->valuedouble);
+        return true;
+    case cJSON_String:
+        return roco_value_string(region, json->valuestring, strlen(json->valuestring), ROCO_FROM_REQUEST, out);
+    case cJSON_Array:
+        if (!roco_value_list(region, 0, out))
+            return false;
+        for (const cJSON *item = json->child; item; item = item->next) {
+            roco_value value;
+            if (!convert(region, item, &value) || !roco_list_add(region, out->list, value))
+                return false;
+        }
+        return true;
+    case cJSON_Object:
+        if (!roco_value_dict(region, 0, out))
+            return false;
+        for (const cJSON *item = json->child; item; item = item->next) {
+            roco_value key, value;
+            if (!roco_value_string(region, item->string, strlen(item->string), ROCO_FROM_REQUEST, &key) ||
+                !convert(region, item, &value) || !roco_dict_put(region, out->dict, key, value))
+                return false;
+        }
+        return true;
+    default: *out = roco_none(); return true;
+    }
+}
+
+roco_status roco_value_from_json(roco_region *region, const cJSON *json, roco_value *out, roco_error *error)
+{
+    return convert(region, json, out) ? ROCO_OK : no_room(region, error);
+}
+
+/* --- one message --- */
+
+typedef struct reader {
+    roco_region *region;
+    roco_error *error;
+    size_t index;   /* of the message */
+    uint8_t origin; /* of its content */
+} reader;
+
+static roco_status fail(const reader *r, const char *member, const char *words)
+{
+    char path[64];
+    snprintf(path, sizeof path, "messages[%zu]%s%s", r->index, *member ? "." : "", member);
+    return roco_fail(r->error, ROCO_INVALID, path, "%s %s", path, words);
+}
+
+static roco_status put(const reader *r, roco_dict *message, const char *name, roco_value value)
+{
+    return roco_dict_put_named(r->region, message, name, value) ? ROCO_OK : no_room(r->region, r->error);
+}
+
+/* The name a template knows the role by; NULL: no such role. */
+static const char *role_of(const cJSON *role)
+{
+    static const char *const roles[][2] = {
+        {"system", "system"}, {"developer", "system"}, {"user", "user"}, {"assistant", "assistant"}, {"tool", "tool"},
+    };
+    for (size_t i = 0; cJSON_IsString(role) && i < sizeof roles / sizeof *roles; i++)
+        if (strcmp(role->valuestring, roles[i][0]) == 0)
+            return roles[i][1];
+    return NULL;
+}
+
+/* Text parts joined by line ends. */
+static roco_status join_parts(const reader *r, const cJSON *parts, roco_value *out)
+{
+    size_t size = 0, n = 0;
+    for (const cJSON *part = parts->child; part; part = part->next, n++) {
+        const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
+        const cJSON *text = cJSON_GetObjectItemCaseSensitive(part, "text");
+        char member[32];
+        snprintf(member, sizeof member, "content[%zu]", n);
+        if (!cJSON_IsString(type) || strcmp(type->valuestring, "text") != 0)
+            return fail(r, member, "must be a part of type text: this server reads no images, sound or files");
+        if (!cJSON_IsString(text))
+            return fail(r, member, "must have its text as a string");
+        size += strlen(text->valuestring) + 1;
+    }
+    char *joined = roco_region_alloc(r->region, size + 1, 1), *at = joined;
+    if (!joined)
+        return no_room(r->region, r->error);
+    for (const cJSON *part = parts->child; part; part = part->next)
+        at += sprintf(at, "%s%s", at == joined && part == parts->child ? "" : "\n",
+                      cJSON_GetObjectItemCaseSensitive(part, "text")->valuestring);
+    return roco_value_string(r->region, joined, (size_t)(at - joined), r->origin, out) ? ROCO_OK
+                                                                                       : no_room(r->region, r->error);
+}
+
+static roco_status read_content(const reader *r, const cJSON *content, bool may_lack, roco_value *out)
+{
+    if (cJSON_IsArray(content))
+        return join_parts(r, content, out);
+    if (cJSON_IsString(content) || ((!content || cJSON_IsNull(content)) && may_lack)) {
+        const char *text = cJSON_IsString(content) ? content->valuestring : "";
+        return roco_value_string(r->region, text, strlen(text), r->origin, out) ? ROCO_OK
+                                                                                : no_room(r->region, r->error);
+    }
+    return fail(r, "content",
+                may_lack ? "must be a string, an array of text parts or null"
+                         : "must be a string or an array of text parts");
+}
+
+/* Templates want the arguments of a call as an object where the API has them as the text of one. What is no such text
+ * stays as it is: a model wrote it, and the client only hands it back. */
+static void parse_arguments(cJSON *calls)
+{
+    for (cJSON *call = cJSON_IsArray(calls) ? calls->child : NULL; call; call = call->next) {
+        cJSON *function = cJSON_GetObjectItemCaseSensitive(call, "function"), *arguments = NULL;
+        const cJSON *text = cJSON_GetObjectItemCaseSensitive(function, "arguments");
+        if (!cJSON_IsString(text) ||
+            roco_json_parse(text->valuestring, strlen(text->valuestring), &arguments, NULL) != ROCO_OK)
+            continue;
+        if (!cJSON_IsObject(arguments) || !cJSON_ReplaceItemInObjectCaseSensitive(function, "arguments", arguments))
+            cJSON_Delete(arguments);
+    }
+}
+
+static roco_status read_rest(const reader *r, const cJSON *json, roco_dict *message)
+{
+    roco_status status = ROCO_OK;
+    for (cJSON *member = json->child; member && !status; member = member->next) {
+        roco_value key, value;
+        if (cJSON_IsNull(member) || strcmp(member->string, "role") == 0 || strcmp(member->string, "content") == 0)
+            continue;
+        if (strcmp(member->string, "function_call") == 0)
+            return fail(r, "function_call", "is not supported: use tool_calls");
+        if (strcmp(member->string, "tool_calls") == 0) {
+            if (!cJSON_IsArray(member))
+                return fail(r, "tool_calls", "must be an array");
+            parse_arguments(member);
+        }
+        status = roco_value_from_json(r->region, member, &value, r->error);
+        if (!status &&
+            (!roco_value_string(r->region, member->string, strlen(member->string), ROCO_FROM_REQUEST, &key) ||
+             !roco_dict_put(r->region, message, key, value)))
+            status = no_room(r->region, r->error);
+    }
+    return status;
+}
+
+static roco_status read_message(const reader *r, const cJSON *json, roco_value *out)
+{
+    if (!cJSON_IsObject(json))
+        return fail(r, "", "must be an object");
+    const char *role = role_of(cJSON_GetObjectItemCaseSensitive(json, "role"));
+    if (!role)
+        return fail(r, "role", "must be one of: system, developer, user, assistant, tool");
+    roco_value role_value, content;
+    bool may_lack = strcmp(role, "assistant") == 0;
+    roco_status status = read_content(r, cJSON_GetObjectItemCaseSensitive(json, "content"), may_lack, &content);
+    if (status)
+        return status;
+    if (!roco_value_dict(r->region, 4, out) || !roco_value_string(r->region, role, strlen(role), false, &role_value))
+        return no_room(r->region, r->error);
+    status = put(r, out->dict, "role", role_value);
+    status = status ? status : put(r, out->dict, "content", content);
+    return status ? status : read_rest(r, json, out->dict);
+}
+
+roco_status roco_messages_read(roco_region *region, cJSON *array, roco_value *out, roco_error *error)
+{
+    if (!cJSON_IsArray(array) || !array->child)
+        return roco_fail(error, ROCO_INVALID, "messages", "messages must be an array of at least one message");
+    if (!roco_value_list(region, 8, out))
+        return no_room(region, error);
+    reader r = {region, error, 0, 0};
+    for (const cJSON *json = array->child; json; json = json->next, r.index++) {
+        roco_value message;
+        r.origin = json->next ? ROCO_FROM_REQUEST : ROCO_FROM_LAST_MESSAGE;
+        roco_status status = read_message(&r, json, &message);
+        if (status)
+            return status;
+        if (!roco_list_add(region, out->list, message))
+            return no_room(region, error);
+    }
+    return ROCO_OK;
+}

@@ -1,0 +1,21 @@
+/* The messages of a chat request: checked, and turned into the values a template sees. Any thread. */
+#ifndef ROCO_SERVER_MESSAGES_H
+#define ROCO_SERVER_MESSAGES_H
+
+#include "chat/value.h"
+#include "server/json.h"
+
+/* Where foreign bytes come from. */
+enum { ROCO_FROM_REQUEST = 1, ROCO_FROM_LAST_MESSAGE = 2 /* its content */ };
+
+/* Any JSON as a value; its strings are foreign and borrowed from the tree. ROCO_NO_MEMORY, or ROCO_TOO_LARGE when the
+ * region is full. */
+roco_status roco_value_from_json(roco_region *region, const cJSON *json, roco_value *out, roco_error *error);
+
+/* `array` is the request's `messages`, which is changed: texts of tool call arguments become the objects they hold.
+ * Each becomes a dict: `role` (developer is system) as the program's own text, `content` always a string (null is "",
+ * text parts are joined by line ends), everything else as it came but for null, which is left out. ROCO_INVALID with
+ * the path of what is at fault, "messages[2].role". */
+roco_status roco_messages_read(roco_region *region, cJSON *array, roco_value *out, roco_error *error);
+
+#endif
