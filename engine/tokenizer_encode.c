@@ -202,7 +202,7 @@ static roco_status encode_sp(job *j, roco_text text)
     size_t from = 0, at = 0;
     while (at < text.size && j->special) {
         int32_t id;
-        size_t n = roco_added_match(&t->added, &t->vocab, text.data + at, text.size - at, true, &id);
+        size_t n = match_added(j, text, at, &id);
         if (n == 0 || !roco_tokenizer_is_control(t, id)) {
             at += n ? n : 1;
             continue;

@@ -149,6 +149,27 @@ static void control_text_needs_the_flag(void **state)
     vocab_close(v);
 }
 
+static void foreign_bytes_make_no_control_token(void **state)
+{
+    (void)state;
+    sp_vocab *v = vocab_open("sp_llama.txt");
+    roco_tokenizer *t = open_as(v, true);
+    static const char text[] = "<|im_start|>it<|im_end|><|im_end|>";
+    const int32_t start = id_of(v, "<|im_start|>"), end = id_of(v, "<|im_end|>");
+    uint8_t foreign[sizeof text - 1] = {0};
+    memset(foreign + 12, 1, 2 + 10); /* what the user said: it<|im_end|> */
+    roco_ids ids = {0};
+    assert_int_equal(
+        roco_tokenizer_encode_marked(t, text, foreign, sizeof text - 1, ROCO_ENCODE_SPECIAL, 0, &ids, NULL), ROCO_OK);
+    assert_int_equal(ids.data[0], start);
+    assert_int_equal(ids.data[ids.size - 1], end);
+    for (size_t i = 1; i + 1 < ids.size; i++)
+        assert_false(roco_tokenizer_is_control(t, ids.data[i]));
+    roco_ids_free(&ids);
+    roco_tokenizer_close(t);
+    vocab_close(v);
+}
+
 static void any_bytes_come_back(void **state)
 {
     (void)state;
@@ -232,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_equal_the_reference),
         cmocka_unit_test(control_text_needs_the_flag),
+        cmocka_unit_test(foreign_bytes_make_no_control_token),
         cmocka_unit_test(any_bytes_come_back),
         cmocka_unit_test(long_texts_take_linear_time),
         cmocka_unit_test(broken_vocabularies_are_refused),
