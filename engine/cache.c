@@ -14,14 +14,24 @@ static uint32_t count_heads(const roco_engine *engine)
     return engine->info.n_layers * engine->info.n_kv_heads;
 }
 
+/* Tokens that no policy may take, at most. */
+static uint64_t guarded(const roco_cache_spec *spec)
+{
+    uint64_t n = (uint64_t)spec->sink + spec->recent;
+    for (uint32_t i = 0; i < spec->n_pins; i++)
+        n += spec->pins[i].end - spec->pins[i].first;
+    return n;
+}
+
 /* Where heads differ. Without any, `whole` is 0. */
 static roco_head_shares shares_for(const roco_engine *engine, const roco_cache_spec *spec)
 {
+    const uint32_t capped = spec->length - spec->uncapped;
     const bool by_profile = engine->info.has_profile && !spec->uniform && !spec->head_budgets && spec->policy->evicts &&
-                            spec->budget < spec->length && (uint64_t)spec->sink + spec->recent < spec->budget;
+                            spec->budget < capped && guarded(spec) < spec->budget;
     if (!by_profile)
         return (roco_head_shares){0};
-    return roco_head_shares_make(engine->n_ranked, spec->budget, spec->length, spec->sink + spec->recent,
+    return roco_head_shares_make(engine->n_ranked, spec->budget, capped, (uint32_t)guarded(spec),
                                  engine->info.layout.slots);
 }
 
@@ -32,31 +42,40 @@ static uint32_t most_slots(const roco_engine *engine, const roco_cache_spec *spe
     return window > 0 && window < spec->length ? window : spec->length;
 }
 
-/* Slots a head may hold, never more than are of use; *evicts says whether they can run out. */
-static uint32_t head_slots(const roco_engine *engine, const roco_cache_spec *spec, const roco_head_shares *shares,
-                           uint32_t head, bool *evicts)
+/* Tokens the head may hold of what is capped. */
+static uint32_t head_budget(const roco_engine *engine, const roco_cache_spec *spec, const roco_head_shares *shares,
+                            uint32_t head)
+{
+    if (shares->whole && engine->ranks[head] != ROCO_NO_RANK)
+        return roco_head_share(shares, engine->ranks[head]);
+    if (!spec->policy->evicts)
+        return spec->length;
+    return spec->head_budgets ? spec->head_budgets[head] : spec->budget;
+}
+
+/* Budget (never more than is of use), what of it is the answer's alone, and whether slots can run out. */
+static roco_kv_head head_make(const roco_engine *engine, const roco_cache_spec *spec, const roco_head_shares *shares,
+                              uint32_t head)
 {
     const uint32_t most = most_slots(engine, spec, head);
-    uint32_t budget = most;
-    if (shares->whole && engine->ranks[head] != ROCO_NO_RANK)
-        budget = roco_head_share(shares, engine->ranks[head]);
-    else if (spec->policy->evicts)
-        budget = spec->head_budgets ? spec->head_budgets[head] : spec->budget;
-    budget = budget < most ? budget : most;
-    *evicts = budget < spec->length;
-    return budget;
+    const uint64_t budget = head_budget(engine, spec, shares, head);
+    uint64_t slots = budget + spec->uncapped < most ? budget + spec->uncapped : most;
+    return (roco_kv_head){.budget = (uint32_t)slots,
+                          .reserved =
+                              budget + spec->uncapped < spec->length && budget < slots ? (uint32_t)(slots - budget) : 0,
+                          .victim = ROCO_NO_SLOT,
+                          .evicts = slots < spec->length};
 }
 
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec)
 {
     const roco_head_shares shares = shares_for(engine, spec);
-    bool evicts;
+    const roco_kv_layout *layout = &engine->info.layout;
     if (!spec->head_budgets && !shares.whole && !engine->model.shape.window)
-        return count_heads(engine) *
-               roco_kv_pages_for(&engine->info.layout, head_slots(engine, spec, &shares, 0, &evicts));
+        return count_heads(engine) * roco_kv_pages_for(layout, head_make(engine, spec, &shares, 0).budget);
     uint32_t n_pages = 0;
     for (uint32_t head = 0; head < count_heads(engine); head++)
-        n_pages += roco_kv_pages_for(&engine->info.layout, head_slots(engine, spec, &shares, head, &evicts));
+        n_pages += roco_kv_pages_for(layout, head_make(engine, spec, &shares, head).budget);
     return n_pages;
 }
 
@@ -65,15 +84,18 @@ static roco_status check_spec(const roco_engine *engine, const roco_cache_spec *
     if (spec->length < 1 || spec->length > engine->info.n_context)
         return roco_fail(error, ROCO_INVALID, "length", "a sequence of %u tokens; allowed: 1..%u", spec->length,
                          engine->info.n_context);
+    ROCO_CHECK(spec->uncapped < spec->length);
     const roco_head_shares shares = shares_for(engine, spec);
-    bool evicts;
     for (uint32_t head = 0; head < count_heads(engine); head++) {
-        uint32_t slots = head_slots(engine, spec, &shares, head, &evicts);
+        const roco_kv_head made = head_make(engine, spec, &shares, head);
+        const uint32_t slots = made.budget - made.reserved;
         /* A head that holds its whole window gives up what has left it: no policy is asked. */
-        if (slots < most_slots(engine, spec, head) && (uint64_t)spec->sink + spec->recent >= slots)
+        if (slots < most_slots(engine, spec, head) && guarded(spec) >= slots)
             return roco_fail(error, ROCO_INVALID, "kv_budget",
-                             "%u protected first tokens and %u newest ones leave no room in a budget of %u", spec->sink,
-                             spec->recent, slots);
+                             "%u protected first tokens, %u newest ones and %llu pinned ones leave no room in a budget "
+                             "of %u",
+                             spec->sink, spec->recent, (unsigned long long)(guarded(spec) - spec->sink - spec->recent),
+                             slots);
     }
     return ROCO_OK;
 }
@@ -87,14 +109,18 @@ static roco_status deal_pages(roco_engine *engine, const roco_cache_spec *spec, 
     cache->sequence.heads = ops->memory_open(engine->backend, head_bytes);
     uint32_t *table = ops->memory_open(engine->backend, page_bytes);
     cache->sequence.pages = table;
-    if (!cache->heads || !cache->sequence.heads || !table)
+    cache->pins = calloc(spec->n_pins + 1u, sizeof *cache->pins);
+    if (!cache->pins || !cache->heads || !cache->sequence.heads || !table)
         return ROCO_NO_MEMORY;
+    if (spec->n_pins)
+        memcpy(cache->pins, spec->pins, spec->n_pins * sizeof *cache->pins);
+    cache->sequence.pins = cache->pins;
+    cache->sequence.n_pins = spec->n_pins;
     const roco_head_shares shares = shares_for(engine, spec);
     uint32_t next = 0;
     for (uint32_t head = 0; head < cache->n_heads; head++) {
         roco_kv_head *h = &cache->heads[head];
-        h->budget = head_slots(engine, spec, &shares, head, &h->evicts);
-        h->victim = ROCO_NO_SLOT;
+        *h = head_make(engine, spec, &shares, head);
         h->first_page = next;
         next += roco_kv_pages_for(&engine->info.layout, h->budget);
     }
@@ -130,16 +156,24 @@ void roco_cache_close(roco_engine *engine, roco_cache *cache)
         return;
     engine->backend->ops->memory_close(engine->backend, cache->sequence.heads);
     engine->backend->ops->memory_close(engine->backend, (void *)cache->sequence.pages);
+    free(cache->pins);
     free(cache->heads);
     free(cache);
 }
 
 /* What a head holds follows from its budget and the tokens fed, so nothing has to come back from the device. */
+static uint32_t held_by(const roco_cache *cache, const roco_kv_head *head)
+{
+    const uint32_t prompt = cache->length - cache->n_decoded, most = head->budget - head->reserved;
+    const uint32_t held = (prompt < most ? prompt : most) + cache->n_decoded;
+    return held < head->budget ? held : head->budget;
+}
+
 void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out)
 {
     uint64_t held = 0;
     for (uint32_t head = 0; head < cache->n_heads; head++)
-        held += cache->length < cache->heads[head].budget ? cache->length : cache->heads[head].budget;
+        held += held_by(cache, &cache->heads[head]);
     *out = (roco_cache_usage){.length = cache->length,
                               .held = (uint32_t)((held + cache->n_heads / 2) / cache->n_heads),
                               .slots_evicted = (uint64_t)cache->length * cache->n_heads - held};
@@ -175,10 +209,9 @@ void roco_cache_check(const roco_engine *engine, const roco_cache *cache)
     int32_t *positions = malloc((cache->length + 1u) * sizeof *positions);
     ROCO_CHECK(positions != NULL);
     for (uint32_t at = 0; at < cache->n_heads; at++) {
-        const uint32_t budget = cache->heads[at].budget;
         const uint32_t held =
             roco_cache_positions(engine, cache, at / engine->info.n_kv_heads, at % engine->info.n_kv_heads, positions);
-        ROCO_CHECK(held == (cache->length < budget ? cache->length : budget));
+        ROCO_CHECK(held == held_by(cache, &cache->heads[at]));
         qsort(positions, held, sizeof *positions, ascending);
         for (uint32_t i = 0; i < held; i++) {
             ROCO_CHECK(positions[i] >= 0 && (uint32_t)positions[i] < cache->length);

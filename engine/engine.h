@@ -68,6 +68,9 @@ typedef struct roco_cache_spec {
     uint32_t budget; /* average tokens a head may hold; ignored by policies that do not evict */
     uint32_t length; /* prompt + max_tokens, 1..n_context */
     uint32_t sink, recent;
+    uint32_t uncapped;    /* tokens at the end, the answer's, that are kept on top of the budget; < length */
+    const roco_pin *pins; /* [n_pins] never evicted, but by a sliding window. Borrowed for the call. */
+    uint32_t n_pins;
     bool uniform;                 /* all heads get `budget`, though the engine has a head profile */
     const uint32_t *head_budgets; /* [n_layers * n_kv_heads], layer-major: the heads' own budgets. NULL: by the engine's
                                      profile, else all equal to budget. Borrowed for the call. */
@@ -76,8 +79,8 @@ typedef struct roco_cache_spec {
 /* Pages the cache will hold from open to close: sum over layers and heads of ceil(min(length, budget) / slots). With a
  * head profile never more than without. */
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec);
-/* Copies the block table pages[roco_cache_pages()]. ROCO_INVALID when sink + recent leave no room in a head's budget.
- * Returns owned. */
+/* Copies the block table pages[roco_cache_pages()]. ROCO_INVALID when sink, pins and recent leave no room in a head's
+ * budget. Returns owned. */
 roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, const uint32_t *pages, roco_cache **out,
                             roco_error *error);
 void roco_cache_close(roco_engine *engine, roco_cache *cache);

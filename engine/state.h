@@ -23,7 +23,8 @@ struct roco_cache {
     roco_kv_head *heads;       /* host copy as opened: budget, first_page and evicts never change */
     uint32_t n_heads, n_pages; /* n_heads: layers x KV heads */
     uint32_t length;           /* tokens fed */
-    bool decoding;             /* a generated token was fed: no more prompt */
+    uint32_t n_decoded;        /* of these one by one; when there are any, no more prompt */
+    roco_pin *pins;            /* owned */
 };
 
 /* Device buffers of one step; rows = step_tokens. */

@@ -19,7 +19,7 @@ static uint32_t add_chunks(roco_engine *e, const roco_step_item *item, uint32_t 
     ROCO_CHECK(item->n_tokens >= 1 && (!item->decode || item->n_tokens == 1));
     /* What is evicted must depend on the request alone, so prompts are cut at multiples of the stride and nowhere else.
      */
-    ROCO_CHECK(item->decode || (!cache->decoding && cache->length % stride == 0));
+    ROCO_CHECK(item->decode || (!cache->n_decoded && cache->length % stride == 0));
     uint32_t n_chunks = 0;
     for (uint32_t done = 0; done < item->n_tokens;) {
         uint32_t n = item->n_tokens - done < stride ? item->n_tokens - done : stride;
@@ -31,7 +31,7 @@ static uint32_t add_chunks(roco_engine *e, const roco_step_item *item, uint32_t 
         done += n;
     }
     cache->length += item->n_tokens;
-    cache->decoding |= item->decode;
+    cache->n_decoded += item->decode;
     return n_chunks;
 }
 

@@ -37,6 +37,7 @@ typedef struct roco_weight roco_weight; /* a matrix in the backend's own form; o
 /* One (layer, KV head) of one sequence. Lives in device memory; a backend updates held and victim. */
 typedef struct roco_kv_head {
     uint32_t budget;     /* slots it may hold; reserved pages hold them all */
+    uint32_t reserved;   /* of these, a prompt leaves so many free for the answer */
     uint32_t held;       /* slots 0..held-1 are in use, dense */
     uint32_t victim;     /* slot the next decoded token overwrites; ROCO_NO_SLOT while held < budget or !evicts */
     uint32_t first_page; /* index of its first page in the sequence's block table */
@@ -47,6 +48,8 @@ typedef struct roco_kv_head {
 typedef struct roco_kv_sequence {
     const roco_policy *policy;
     uint32_t sink, recent;
+    const roco_pin *pins; /* [n_pins] host memory */
+    uint32_t n_pins;
     roco_kv_head *heads;   /* [n_layers * n_kv_heads], layer-major */
     const uint32_t *pages; /* block table: page indices into the pool */
 } roco_kv_sequence;
@@ -67,13 +70,13 @@ typedef struct roco_chunk {
  *   plain head (!evicts):   K, V of the chunk are appended to slots held.., then row i attends to all slots whose
  * position is <= its own. No statistics. evicting, prompt stride: rows attend to the slots held and causally to the
  * stride's own tokens; S, S2 of all of them grow by p and p^2 (p = mean over the group of softmax); held + n_rows -
- * budget tokens, when positive, are evicted by the policy (now = the stride's last position); survivors of the stride
- *                           go to the free and the evicted tokens' slots, so slots stay dense.
- *   evicting, decode:       the token's K, V overwrite `victim` (or slot `held` while held < budget), S = S2 = 0 there;
- * the row attends to slots 0..held-1, itself included; S, S2 grow. After either, when held == budget, `victim` is
- * chosen with now = the last position, else ROCO_NO_SLOT. The chunk's own K and V are rounded to the kv type first, so
- * a token looks the same to its own stride and to later ones. A policy that needs no statistics leaves S and S2
- * untouched. Chunks of one sequence are adjacent in `chunks`, in position order, and are processed in that order. */
+ * (budget - reserved) tokens, when positive, are evicted by the policy (now = the stride's last position); survivors of
+ * the stride go to the free and the evicted tokens' slots, so slots stay dense. evicting, decode:       the token's K,
+ * V overwrite `victim` (or slot `held` while held < budget), S = S2 = 0 there; the row attends to slots 0..held-1,
+ * itself included; S, S2 grow. After either, when held == budget, `victim` is chosen with now = the last position, else
+ * ROCO_NO_SLOT. The chunk's own K and V are rounded to the kv type first, so a token looks the same to its own stride
+ * and to later ones. A policy that needs no statistics leaves S and S2 untouched. Chunks of one sequence are adjacent
+ * in `chunks`, in position order, and are processed in that order. */
 typedef struct roco_attention {
     uint32_t layer, n_heads, n_kv_heads;
     uint32_t window; /* a row attends to positions > its own - window; 0: to all. Then evicting heads give up what no

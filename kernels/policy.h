@@ -10,6 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Positions first..end-1 are never evicted. */
+typedef struct roco_pin {
+    uint32_t first, end;
+} roco_pin;
+
 /* One head's cache as a policy sees it. All arrays [n], in slot order, which says nothing about position. */
 typedef struct roco_policy_view {
     uint32_t n; /* tokens held, more than the budget by `surplus` (prefill) or exactly the budget (decode) */
@@ -22,15 +27,22 @@ typedef struct roco_policy_view {
     uint32_t budget;         /* B, tokens this head may hold */
     uint32_t sink;           /* positions 0..sink-1 are protected */
     uint32_t recent;         /* positions > now - recent are protected; sink + recent < budget */
-    double *scratch;         /* [2 n] the policy may use */
-    uint32_t *order;         /* [n] indices the policy may use */
+    const roco_pin *pins;    /* [n_pins] protected as well; with sink and recent fewer tokens than budget */
+    uint32_t n_pins;
+    double *scratch; /* [2 n] the policy may use */
+    uint32_t *order; /* [n] indices the policy may use */
 } roco_policy_view;
 
-/* Sinks and the newest tokens are no victims, whatever the policy. */
+/* Sinks, pins and the newest tokens are no victims, whatever the policy. */
 static inline bool roco_policy_protects(const roco_policy_view *view, uint32_t slot)
 {
     int64_t position = view->position[slot];
-    return position < (int64_t)view->sink || position > (int64_t)view->now - (int64_t)view->recent;
+    if (position < (int64_t)view->sink || position > (int64_t)view->now - (int64_t)view->recent)
+        return true;
+    for (uint32_t i = 0; i < view->n_pins; i++)
+        if (position >= (int64_t)view->pins[i].first && position < (int64_t)view->pins[i].end)
+            return true;
+    return false;
 }
 
 typedef struct roco_policy {

@@ -45,9 +45,16 @@ static void load_columns(const roco_attention_job *job, uint32_t n_pages)
     }
 }
 
+/* Slots that a prompt may fill. */
+static uint32_t prompt_budget(const roco_attention_job *job)
+{
+    return job->head->budget - job->head->reserved;
+}
+
 /* Asks the policy for `surplus` of the first n columns; the answer is in worker->victims. */
 static void ask_policy(const roco_attention_job *job, uint32_t n, uint32_t surplus)
 {
+    const uint32_t budget = job->chunk->decode ? job->head->budget : prompt_budget(job);
     const roco_kv_sequence *sequence = job->chunk->sequence;
     roco_attention_worker *w = job->worker;
     bool statistics = sequence->policy->needs_statistics, last = sequence->policy->needs_last;
@@ -58,7 +65,9 @@ static void ask_policy(const roco_attention_job *job, uint32_t n, uint32_t surpl
                                    .last = last ? w->sum : NULL,
                                    .stream = (uint64_t)job->args->layer << 32 | job->kv_head,
                                    .now = job->chunk->position + (int32_t)job->chunk->n_rows - 1,
-                                   .budget = job->head->budget,
+                                   .budget = budget,
+                                   .pins = sequence->pins,
+                                   .n_pins = sequence->n_pins,
                                    .sink = sequence->sink,
                                    .recent = sequence->recent,
                                    .scratch = w->policy_scratch,
@@ -245,7 +254,7 @@ static void commit_stride(const roco_attention_job *job, uint32_t surplus)
             gone++;
             continue;
         }
-        uint32_t slot = free_slot < head->budget ? free_slot++ : w->victims[over++];
+        uint32_t slot = free_slot < prompt_budget(job) ? free_slot++ : w->victims[over++];
         roco_slot_copy(&job->args->layout, staged_page(job, i), i % slots, page_of(job, slot), slot % slots);
     }
     ROCO_CHECK(over == n_over && gone == surplus);
@@ -255,7 +264,7 @@ static void commit_stride(const roco_attention_job *job, uint32_t surplus)
 static void evict_surplus(const roco_attention_job *job, const roco_attention_span *span, uint32_t n_pages)
 {
     roco_attention_worker *w = job->worker;
-    uint32_t n = span->old + span->n_rows, budget = job->head->budget, surplus = n > budget ? n - budget : 0;
+    uint32_t n = span->old + span->n_rows, budget = prompt_budget(job), surplus = n > budget ? n - budget : 0;
     if (surplus > 0) {
         load_columns(job, n_pages);
         /* Without the hole, columns are what the policy is asked about. */
