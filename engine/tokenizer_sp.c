@@ -180,6 +180,9 @@ static void find_joins(roco_sp *sp, const roco_vocab *vocab)
 
 roco_status roco_sp_init(roco_sp *sp, const roco_vocab *vocab, const roco_tokenizer_source *source, roco_error *error)
 {
+    if (vocab->longest == 0) {
+        return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.tokens", "all %u tokens are empty", vocab->n);
+    }
     sp->unknown = source->unknown;
     sp->ranks = malloc(vocab->n * sizeof *sp->ranks);
     if (!sp->ranks) {

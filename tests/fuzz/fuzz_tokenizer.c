@@ -1,17 +1,72 @@
-/* Any bytes, every pre-tokenizer: encoding never fails, its pieces join to the bytes again, a limit holds.
+/* Any bytes, every pre-tokenizer and SentencePiece: encoding never fails, its pieces join to the bytes again, a limit
+ * holds.
  *
- * The vocabulary is a tiny model's: every byte, a few merges, control tokens. The first byte of an input chooses
- * pre-tokenizer and flags.
+ * The vocabulary is a tiny model's: every byte, a few merges, control tokens; SentencePiece has a few pieces of its
+ * own. The first byte of an input chooses tokenizer and flags.
  */
 #include "engine/tokenizer_parts.h"
 #include "support_gguf.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static roco_tokenizer *tokenizers[4];
+#define SP 4
+static roco_tokenizer *tokenizers[5];
+
+/* Bytes, control and user-defined tokens, and pieces that overlap, cross words and tie. */
+static void open_sp(void)
+{
+    static const char *const words[] = {"<s>",
+                                        "<|x|>",
+                                        "\n\n",
+                                        "\xE2\x96\x81\xE2\x96\x81",
+                                        "a",
+                                        "b",
+                                        "c",
+                                        "ab",
+                                        "bc",
+                                        "abc",
+                                        "aa",
+                                        "aaaa",
+                                        "\xE2\x96\x81",
+                                        "\xE2\x96\x81"
+                                        "a",
+                                        "b\xE2\x96\x81"
+                                        "a",
+                                        "\xC3\xA9",
+                                        "\xC3\xA9"
+                                        "a",
+                                        ">"};
+    enum { N_WORDS = sizeof words / sizeof *words, N = N_WORDS + 256 };
+    static char bytes[256][8];
+    roco_text pieces[N];
+    int32_t types[N];
+    float scores[N];
+    for (int i = 0; i < N; i++) {
+        bool word = i < N_WORDS;
+        if (!word)
+            snprintf(bytes[i - N_WORDS], sizeof bytes[0], "<0x%02X>", (unsigned)(i - N_WORDS));
+        const char *text = word ? words[i] : bytes[i - N_WORDS];
+        pieces[i] = (roco_text){text, strlen(text)};
+        types[i] = i < 2   ? ROCO_PIECE_CONTROL
+                   : i < 4 ? ROCO_PIECE_USER_DEFINED
+                   : word  ? ROCO_PIECE_NORMAL
+                           : ROCO_PIECE_BYTE;
+        scores[i] = (float)-(i % 3);
+    }
+    roco_tokenizer_source source = {.pieces = pieces,
+                                    .types = types,
+                                    .scores = scores,
+                                    .n_vocab = N,
+                                    .unknown = -1,
+                                    .bos = 0,
+                                    .eos = -1,
+                                    .eot = -1};
+    ROCO_CHECK(roco_tokenizer_build(&source, &tokenizers[SP], NULL) == ROCO_OK);
+}
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -30,6 +85,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     }
     roco_gguf_close(gguf);
     roco_buffer_free(&bytes);
+    open_sp();
     return 0;
 }
 
@@ -38,10 +94,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    const roco_tokenizer *tokenizer = tokenizers[data[0] & 3];
+    const bool sp = data[0] & 0x80;
+    const roco_tokenizer *tokenizer = tokenizers[sp ? SP : data[0] & 3];
     unsigned flags = data[0] >> 2 & (ROCO_ENCODE_SPECIAL | ROCO_ENCODE_ADD_BOS); /* its files ask for no begin token */
     const char *text = (const char *)data + 1;
     size--;
+    if (sp && memmem(text, size, ROCO_SP_SPACE, 3))
+        return 0; /* comes back as a space */
     roco_ids ids = {0};
     ROCO_CHECK(roco_tokenizer_encode(tokenizer, text, size, flags, 0, &ids, NULL) == ROCO_OK);
     size_t at = 0, n = ids.size;

@@ -245,6 +245,11 @@ static void broken_vocabularies_are_refused(void **state)
         *byte = (roco_text){wrong[i], strlen(wrong[i])};
         refused(&source, "tokenizer.ggml.tokens");
     }
+    for (size_t i = 0; i < v->n; i++) {
+        v->pieces[i].size = 0;
+        v->types[i] = ROCO_PIECE_NORMAL;
+    }
+    refused(&source, "tokenizer.ggml.tokens");
     vocab_close(v);
 }
 
