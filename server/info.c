@@ -96,6 +96,14 @@ static void print_tensors(const roco_gguf *gguf)
     print_tally("all", count(gguf, UINT32_MAX));
 }
 
+static uint32_t n_windowed(const roco_shape *s)
+{
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < s->n_layers; l++)
+        n += roco_shape_window(s, l) > 0;
+    return n;
+}
+
 static void print_model(const char *architecture, const roco_shape *s)
 {
     printf("\nModel\n");
@@ -106,12 +114,16 @@ static void print_model(const char *architecture, const roco_shape *s)
            s->n_heads, s->n_kv_heads, s->key_dim, s->value_dim);
     printf("  vocabulary    %" PRIu32 "\n", s->n_vocab);
     printf("  context       %" PRIu32 "\n", s->n_context);
+    if (s->window > 0)
+        printf("  window        %" PRIu32 " tokens in %" PRIu32 " of the layers\n", s->window, n_windowed(s));
 }
 
 /* The arithmetic of the pool. */
 typedef struct arithmetic {
     roco_kv_layout layout;
-    uint64_t n_heads; /* over all layers */
+    uint64_t n_heads;    /* over all layers */
+    uint64_t n_windowed; /* of these, in layers with a sliding window */
+    uint32_t window;
     uint64_t n_pages; /* in the pool */
     uint32_t context;
 } arithmetic;
@@ -122,6 +134,8 @@ static arithmetic work_out(const roco_options *options, const roco_shape *s)
     arithmetic a = {
         .layout = roco_kv_layout_make(type, s->key_dim, s->value_dim),
         .n_heads = (uint64_t)s->n_layers * s->n_kv_heads,
+        .n_windowed = (uint64_t)n_windowed(s) * s->n_kv_heads,
+        .window = s->window,
         .context = s->n_context,
     };
     if (options->context > 0 && options->context < (int64_t)s->n_context)
@@ -133,9 +147,17 @@ static arithmetic work_out(const roco_options *options, const roco_shape *s)
     return a;
 }
 
+/* Pages of a request whose heads hold `budget` tokens; windowed ones never more than their window. */
+static uint64_t pages_of(const arithmetic *a, uint32_t budget)
+{
+    uint32_t windowed = a->window < budget ? a->window : budget;
+    return (a->n_heads - a->n_windowed) * roco_kv_pages_for(&a->layout, budget) +
+           a->n_windowed * roco_kv_pages_for(&a->layout, windowed);
+}
+
 static void print_budget(const arithmetic *a, uint32_t budget, const char *note)
 {
-    uint64_t pages = a->n_heads * roco_kv_pages_for(&a->layout, budget);
+    uint64_t pages = pages_of(a, budget);
     printf("  %8" PRIu32 "  %8" PRIu64 "  %11s  %8" PRIu64 "%s\n", budget, pages,
            in_bytes(pages * a->layout.page_bytes).text, a->n_pages / pages, note);
 }
@@ -158,7 +180,7 @@ static void print_budgets(const arithmetic *a, uint32_t usual)
 static void print_memory(const roco_gguf *gguf, const roco_options *options, const roco_shape *shape)
 {
     arithmetic a = work_out(options, shape);
-    uint64_t page = a.layout.page_bytes, full = a.n_heads * roco_kv_pages_for(&a.layout, a.context);
+    uint64_t page = a.layout.page_bytes, full = pages_of(&a, a.context);
     printf("\nMemory\n");
     printf("  weights       %s, as stored\n", in_bytes(count(gguf, UINT32_MAX).n_bytes).text);
     printf("  page          %" PRIu64 " bytes: %" PRIu32 " tokens of one KV head of one layer, K and V in %s\n", page,
