@@ -24,6 +24,9 @@ roco_cache_spec roco_job_spec(const roco_job *job)
         .sink = job->sink,
         .recent = job->recent,
         .uniform = job->uniform,
+        .uncapped = job->uncapped,
+        .pins = job->pins,
+        .n_pins = job->n_pins,
     };
 }
 
@@ -55,10 +58,14 @@ static roco_status check_cache(const roco_engine *engine, roco_job *job, roco_er
 {
     if (!job->policy)
         return roco_fail(error, ROCO_INVALID, "kv_policy", "no eviction policy was chosen");
-    if (job->policy->evicts && (uint64_t)job->sink + job->recent >= job->budget)
+    uint64_t pinned = 0;
+    for (uint32_t i = 0; i < job->n_pins; i++)
+        pinned += job->pins[i].end - job->pins[i].first;
+    if (job->policy->evicts && pinned + job->sink + job->recent >= job->budget)
         return roco_fail(error, ROCO_INVALID, "kv_budget",
-                         "kv_budget is %u; it must be more than kv_sink and kv_recent together, which are %u and %u",
-                         job->budget, job->sink, job->recent);
+                         "kv_budget is %u; it must be more than kv_sink, kv_recent and the pinned tokens together, "
+                         "which are %u, %u and %llu",
+                         job->budget, job->sink, job->recent, (unsigned long long)pinned);
     roco_cache_spec spec = roco_job_spec(job);
     uint32_t n_pages = roco_engine_describe(engine)->n_pages;
     job->pages = roco_cache_pages(engine, &spec);

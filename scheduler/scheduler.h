@@ -20,6 +20,8 @@
 
 typedef struct roco_scheduler roco_scheduler;
 
+#define ROCO_MAX_PINS 16u
+
 typedef enum roco_finish {
     ROCO_FINISH_NONE,
     ROCO_FINISH_STOP,   /* an end token was drawn (it is the last TOKEN event) */
@@ -40,6 +42,9 @@ typedef struct roco_job {
     bool ignore_eos;
     const roco_policy *policy;
     uint32_t budget, sink, recent;
+    uint32_t uncapped; /* 0, or max_tokens: the budget caps the prompt alone */
+    roco_pin pins[ROCO_MAX_PINS];
+    uint32_t n_pins;            /* prompt tokens that are never evicted; ranges that do not overlap */
     bool uniform;               /* every head gets `budget`, whatever the engine's head profile says */
     uint64_t arrival_ns;        /* roco_now_ns() when the request came in */
     uint64_t queue_deadline_ns; /* must be admitted by then; 0: no limit */

@@ -88,6 +88,49 @@ static roco_status choose_budget(const reader *r, uint32_t n_prompt, uint32_t *b
     return ROCO_OK;
 }
 
+/* What may not be evicted must leave room in the budget. */
+static roco_status fill_pins(const reader *r, roco_job *job)
+{
+    const roco_completion_params *params = r->params;
+    uint64_t pinned = 0;
+    for (uint32_t i = 0; i < params->n_pins; i++) {
+        if (params->kv_pin[i].end > job->n_prompt)
+            return roco_fail(&r->problem->error, ROCO_INVALID, "kv_pin",
+                             "kv_pin: a range ends at %u, but the prompt has %u tokens", params->kv_pin[i].end,
+                             job->n_prompt);
+        pinned += params->kv_pin[i].end - params->kv_pin[i].first;
+    }
+    if (!job->policy->evicts)
+        return ROCO_OK;
+    memcpy(job->pins, params->kv_pin, params->n_pins * sizeof *job->pins);
+    job->n_pins = params->n_pins;
+    if (job->sink + job->recent >= job->budget)
+        return roco_fail(&r->problem->error, ROCO_INVALID,
+                         params->kv_sink != ROCO_ABSENT     ? "kv_sink"
+                         : params->kv_recent != ROCO_ABSENT ? "kv_recent"
+                                                            : "kv_budget",
+                         "kv_sink (%u) and kv_recent (%u) together must be less than the budget (%u)", job->sink,
+                         job->recent, job->budget);
+    if (params->kv_scope != ROCO_KV_SCOPE_ANSWER && job->sink + job->recent + pinned >= job->budget)
+        return roco_fail(&r->problem->error, ROCO_INVALID, "kv_pin",
+                         "kv_pin holds %llu tokens; with kv_sink (%u) and kv_recent (%u) they must be fewer than the "
+                         "budget (%u)",
+                         (unsigned long long)pinned, job->sink, job->recent, job->budget);
+    return ROCO_OK;
+}
+
+/* Of an answer that is capped alone, the whole prompt is pinned and counts on top. */
+static void choose_scope(const reader *r, roco_job *job)
+{
+    if (r->params->kv_scope == ROCO_KV_SCOPE_PROMPT)
+        job->uncapped = job->max_tokens;
+    if (r->params->kv_scope != ROCO_KV_SCOPE_ANSWER)
+        return;
+    job->pins[0] = (roco_pin){0, job->n_prompt};
+    job->n_pins = 1;
+    job->budget += job->n_prompt;
+}
+
 static roco_status fill_cache(const reader *r, roco_job *job)
 {
     const roco_options *options = r->model->options;
@@ -100,16 +143,13 @@ static roco_status fill_cache(const reader *r, roco_job *job)
         return roco_fail(&r->problem->error, ROCO_INVALID, "kv_heads",
                          "kv_heads is \"profile\", but the server has no head profile");
     roco_status status = choose_budget(r, job->n_prompt, &job->budget);
+    if (!status)
+        status = fill_pins(r, job);
     if (status)
         return status;
-    if (job->policy->evicts && job->sink + job->recent >= job->budget)
-        return roco_fail(&r->problem->error, ROCO_INVALID,
-                         params->kv_sink != ROCO_ABSENT     ? "kv_sink"
-                         : params->kv_recent != ROCO_ABSENT ? "kv_recent"
-                                                            : "kv_budget",
-                         "kv_sink (%u) and kv_recent (%u) together must be less than the budget (%u)", job->sink,
-                         job->recent, job->budget);
-    if (!job->policy->evicts)
+    if (job->policy->evicts)
+        choose_scope(r, job);
+    else
         job->budget = job->n_prompt + job->max_tokens;
     if (job->budget > r->out->budget)
         r->out->budget = job->budget;

@@ -4,6 +4,7 @@
 #define ROCO_SERVER_FIELDS_COMPLETION_H
 
 #include "kernels/policy.h"
+#include "scheduler/scheduler.h"
 #include "server/fields.h"
 #include "server/stop.h"
 
@@ -15,6 +16,9 @@
 
 /* Absent integers of which every value means something. */
 #define ROCO_ABSENT INT64_MIN
+
+/* What a budget caps. */
+typedef enum roco_kv_scope { ROCO_KV_SCOPE_ALL, ROCO_KV_SCOPE_PROMPT, ROCO_KV_SCOPE_ANSWER } roco_kv_scope;
 
 /* How a budget is spent on heads. */
 typedef enum roco_kv_heads { ROCO_KV_HEADS_DEFAULT, ROCO_KV_HEADS_PROFILE, ROCO_KV_HEADS_UNIFORM } roco_kv_heads;
@@ -37,6 +41,9 @@ typedef struct roco_completion_params {
     const roco_policy *policy;  /* NULL: the default */
     int64_t kv_sink, kv_recent; /* ROCO_ABSENT: the default */
     roco_kv_heads kv_heads;
+    roco_kv_scope kv_scope;
+    roco_pin kv_pin[ROCO_MAX_PINS]; /* ascending, apart from each other */
+    uint32_t n_pins;
 } roco_completion_params;
 
 extern const roco_field roco_completion_fields[];

@@ -61,6 +61,52 @@ def test_what_was_read_once_is_found_again(server, data, start):
     assert agreed["profile"] >= 100 and agreed["uniform"] <= 10, (agreed, len(expected))
 
 
+def test_scopes(server):
+    body = dict(prompt=IDS * 60, max_tokens=100, kv_heads="uniform")  # 300 and 99 tokens are fed
+    held = lambda **kw: [complete(server, **body, **kw)["usage"]["kv"][k] for k in ("budget", "held", "evicted")]
+    assert held(kv_budget=128, kv_scope="all") == [128, 128, 271]
+    assert held(kv_budget=128, kv_scope="prompt") == [128, 128 + 99, 300 - 128]
+    assert held(kv_budget=64, kv_scope="answer") == [300 + 64, 300 + 64, 99 - 64]
+    assert held(kv_budget=128, kv_scope="answer") == [300 + 128, 399, 0]
+
+
+def test_scopes_by_head(server):
+    for scope in ("prompt", "answer"):
+        kv = complete(server, prompt=IDS * 60, max_tokens=100, kv_budget=64, kv_scope=scope)["usage"]["kv"]
+        most = 64 + (99 if scope == "prompt" else 300)
+        assert 0.9 * most <= kv["held"] <= most and kv["held"] + kv["evicted"] == 399
+
+
+def test_an_answer_within_its_own_budget_is_full(server):
+    body = dict(prompt=IDS * 40, max_tokens=50)
+    text = lambda **kw: complete(server, **body, **kw)["choices"][0]["text"]
+    assert text(kv_scope="answer", kv_budget=64) == text(kv_policy="full")
+
+
+def test_pinned_tokens_are_found_again(server, data):
+    """What equal budgets lose (see above) stays when it is pinned."""
+    ids = json.load(open(data / "doc.smollm2-ids.json"))
+    prompt = ids[600:800] + ids[3000:4600] + ids[600:660]
+    detokenize = requests.post(server.url + "/detokenize", json={"tokens": ids[660:700]}, timeout=10)
+    expected = detokenize.json()["text"]
+    agreed = {}
+    for pins in ([], [[0, 120], [100, 200]]):
+        answer = server.complete(prompt=prompt, max_tokens=40, kv_budget=384, kv_heads="uniform", temperature=0, kv_pin=pins)
+        assert answer["usage"]["kv"]["held"] == 384
+        agreed[len(pins)] = len(os.path.commonprefix([answer["choices"][0]["text"], expected]))
+    assert agreed[2] >= 100 and agreed[0] <= 10, agreed
+
+
+@pytest.mark.parametrize("field, value", [
+    ("kv_heads", "all"), ("kv_heads", 1), ("kv_scope", "both"), ("kv_scope", ["all"]), ("kv_pin", "system"), ("kv_pin", [5]),
+    ("kv_pin", [[5]]), ("kv_pin", [[5, 5]]), ("kv_pin", [[-1, 5]]), ("kv_pin", [[0, 5, 6]]), ("kv_pin", [[0, 1.5]]),
+    ("kv_pin", [[0, 1]] * 17), ("kv_pin", [[0, 31]]), ("kv_pin", [[0, 20]])])
+def test_bad_values(server, field, value):
+    body = {"prompt": IDS * 6, "max_tokens": 40, "kv_budget": 32, field: value}
+    reply = requests.post(server.url + "/v1/completions", json=body, timeout=10)
+    assert reply.status_code == 400 and reply.json()["error"]["param"] == field
+
+
 def test_full_evicts_nothing(server):
     kv = complete(server, prompt=IDS * 300, max_tokens=4, kv_policy="full")["usage"]["kv"]
     assert kv["policy"] == "full" and kv["held"] == 1503 and kv["evicted"] == 0
@@ -71,7 +117,7 @@ def test_fraction_of_the_prompt(server):
     assert complete(server, prompt=IDS * 4, max_tokens=2, kv_budget=0.1)["usage"]["kv"]["budget"] == 32
 
 
-@pytest.mark.parametrize("policy", ["roco", "recency"])
+@pytest.mark.parametrize("policy", ["roco", "recency", "mean", "h2o", "tova", "random"])
 def test_a_budget_never_reached_changes_nothing(server, policy):
     body = dict(prompt=IDS * 40, max_tokens=50)
     text = lambda **kw: complete(server, **body, **kw)["choices"][0]["text"]
