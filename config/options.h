@@ -51,6 +51,7 @@ typedef struct roco_options {
     int64_t idle_timeout;     /* seconds an idle or slow connection is kept */
     int64_t drain_timeout;    /* seconds running requests get after SIGTERM */
     const char *api_key_file; /* one key a line; "" none needed */
+    const char *cors_origins; /* of web pages that may use the server; "" none, "*" all */
     const char *log_level;    /* "error" | "warn" | "info" | "debug" */
     const char *log_format;   /* "text" | "json" */
     const char *fault;        /* test builds only: see docs; "" none */

@@ -77,6 +77,8 @@ const roco_option_row roco_option_rows[] = {
     SECONDS("idle-timeout", HTTP, idle_timeout, 1, ONE_DAY, "60", "seconds an idle or slow connection is kept"),
     SECONDS("drain-timeout", HTTP, drain_timeout, 0, ONE_DAY, "30", "seconds running requests get after SIGTERM"),
     TEXT("api-key-file", HTTP, api_key_file, 0, "PATH", "", "bearer keys, one a line; empty: none is asked for"),
+    TEXT("cors-origins", HTTP, cors_origins, 0, "ORIGINS", "",
+         "origins of the web pages that may use the server, commas between, or *; empty: none"),
 
     CHOICE("log-level", LOGGING, log_level, "error|warn|info|debug", "info", "least important records shown"),
     CHOICE("log-format", LOGGING, log_format, "text|json", "text", "a line of text or a JSON object for each record"),

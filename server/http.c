@@ -206,6 +206,7 @@ roco_status roco_http_open(uv_loop_t *loop, const roco_http_config *config, roco
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for the HTTP server");
     http->loop = loop;
     http->keys = config->keys;
+    http->cors_origins = config->cors_origins ? config->cors_origins : "";
     http->routes = config->routes;
     http->context = config->context;
     http->max_body = config->max_body;

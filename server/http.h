@@ -36,8 +36,9 @@ typedef struct roco_http_config {
     uint32_t idle_timeout_s;          /* idle keep-alive, and silent or non-reading clients */
     uint32_t receive_timeout_s;       /* total time a request may take to arrive */
     const struct roco_api_keys *keys; /* server/auth.h; NULL: no key needed. Borrowed until close. */
-    const roco_route *routes;         /* ends with path NULL; borrowed */
-    void *context;                    /* handed to handlers */
+    const char *cors_origins; /* of pages that may use the server, commas between, or "*"; NULL: none. Borrowed. */
+    const roco_route *routes; /* ends with path NULL; borrowed */
+    void *context;            /* handed to handlers */
 } roco_http_config;
 
 /* Binds and listens before it returns; serves once the loop runs. ROCO_IO with address and reason. Returns owned. */

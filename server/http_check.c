@@ -96,13 +96,16 @@ static bool over_connection_limit(const roco_exchange *exchange, const roco_rout
 }
 
 /* Route, limits, key, type; status 0 when the handler may have it. */
-static roco_refusal judge(const roco_exchange *exchange, const roco_route *route, const head *h)
+static roco_refusal judge(const roco_exchange *exchange, const char *method, const head *h)
 {
+    const roco_route *route = exchange->route;
     const roco_http *http = exchange->http;
     if (over_connection_limit(exchange, route))
         return (roco_refusal){503, "too_many_connections", "the server has as many connections as it may"};
     if (!exchange->client->path)
         return (roco_refusal){404, "unknown_url", "there is nothing at this path"};
+    if (roco_http_is_preflight(exchange, method)) /* browsers send no key with it */
+        return (roco_refusal){204, NULL, NULL};
     if (!route)
         return (roco_refusal){405, "method_not_allowed", "this path does not take this method; see Allow"};
     if (http->keys && !route->open &&
@@ -135,7 +138,7 @@ bool roco_http_check(roco_exchange *exchange, const char *method, const char *ve
     exchange->head = strcmp(method, "HEAD") == 0;
     const roco_route *path = exchange->client->path;
     exchange->route = path ? find_method(exchange->http, path, method) : NULL;
-    exchange->refusal = judge(exchange, exchange->route, &h);
+    exchange->refusal = judge(exchange, method, &h);
     /* A refusal before the body closes the connection. It is worth that when a client waits to be told whether to send,
      * or would send more than the server reads; a short body is read and dropped instead. */
     bool large = h.n_lengths == 1 && h.length > exchange->http->max_body;

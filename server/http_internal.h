@@ -28,7 +28,7 @@ typedef struct roco_http_client {
 
 /* An answer decided from the head of a request, before its handler is asked. */
 typedef struct roco_refusal {
-    unsigned status; /* 0: none */
+    unsigned status; /* 0: none; 204: a preflight is granted */
     const char *code;
     const char *message;
 } roco_refusal;
@@ -70,6 +70,7 @@ struct roco_http {
     uv_loop_t *loop;
     struct MHD_Daemon *daemon;
     const roco_api_keys *keys; /* NULL: none needed */
+    const char *cors_origins;  /* "": none */
     const roco_route *routes;
     void *context;
     uint64_t max_body;
@@ -112,6 +113,10 @@ enum MHD_Result roco_http_on_request(void *cls, struct MHD_Connection *connectio
                                      const char *version, const char *upload, size_t *upload_size, void **state);
 void roco_http_on_completed(void *cls, struct MHD_Connection *connection, void **state,
                             enum MHD_RequestTerminationCode code);
+
+/* http_cors.c. A preflight asks for what a listed page may do. The headers are for every reply. */
+bool roco_http_is_preflight(const roco_exchange *exchange, const char *method);
+void roco_http_add_cors(const roco_exchange *exchange, struct MHD_Response *response);
 
 /* http_check.c: what the parser lets through and must not pass, then route, key, size and type. `version` is the
  * pointer libmicrohttpd hands over. Sets exchange->route or exchange->refusal; true: answer before the body is read. */

@@ -31,6 +31,7 @@ static void add_head(roco_exchange *exchange, const char *content_type, const ch
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     for (; headers && *headers; headers++)
         add_header_line(response, *headers);
+    roco_http_add_cors(exchange, response);
     if (exchange->http->draining || exchange->http->closing)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
@@ -83,6 +84,10 @@ void roco_exchange_refuse(roco_exchange *exchange)
     const char *headers[3] = {NULL};
     size_t n = 0;
     char allow[32];
+    if (refusal->status == 204) {
+        set_plain(exchange, 204, NULL, NULL, 0, NULL);
+        return;
+    }
     if (refusal->status == 503) {
         headers[n++] = "Retry-After: 1";
     } else if (refusal->status == 401) {

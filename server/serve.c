@@ -255,6 +255,7 @@ static roco_status open_http(serve *s, roco_error *error)
                                      .idle_timeout_s = (uint32_t)o->idle_timeout,
                                      .receive_timeout_s = (uint32_t)o->idle_timeout,
                                      .keys = s->keys,
+                                     .cors_origins = o->cors_origins,
                                      .routes = roco_app_routes(),
                                      .context = s->app};
     return roco_http_open(&s->loop, &config, &s->http, error);
