@@ -146,8 +146,11 @@ static roco_node *parse_body(roco_parser *p, const char *const *ends)
             node = parse_statement(p);
             break;
         default:
-            if (*ends)
+            if (*ends) { /* the last is the one that must come */
+                while (ends[1])
+                    ends++;
                 roco_parser_unexpected(p, *ends);
+            }
             roco_parser_up(p);
             return body;
         }
