@@ -19,7 +19,7 @@ import unicodedata
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
 
 HERE = pathlib.Path(__file__).resolve().parent / "tokenizer"
-COLUMNS = ["gpt2", "smollm", "llama-bpe", "qwen2", "smollm+special"]
+COLUMNS = ["gpt2", "smollm", "llama-bpe", "qwen2", "smollm+special", "tekken", "gpt-4o"]
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 TINY_SIZE = 1000
 TINY_USER = ["<think>", "</think>", "<think>x", "    \t", "日本"]
@@ -29,6 +29,11 @@ TINY_UNMERGED = ["Ġzyzzyva", "qxqx"]
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+GPT4O = (rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         rf"|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+TEKKEN = GPT4O.replace(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace(r"\p{N}{1,3}", r"\p{N}")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
 # --- texts ---
@@ -186,7 +191,8 @@ def pre_tokenizer(name):
     if name == "smollm":
         first, second = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
     else:
-        first = pre_tokenizers.Split(Regex(LLAMA3 if name == "llama-bpe" else QWEN2), "isolated")
+        first = pre_tokenizers.Split(Regex({"llama-bpe": LLAMA3, "qwen2": QWEN2, "tekken": TEKKEN,
+                                            "gpt-4o": GPT4O}[name]), "isolated")
         second = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     return pre_tokenizers.Sequence([first, second])
 
@@ -196,7 +202,7 @@ def oracle(vocab, column):
     pieces, types, merges = vocab
     name, _, special = column.partition("+")
     model = {piece: i for i, piece in enumerate(pieces) if types[i] != USER_DEFINED}
-    tokenizer = Tokenizer(models.BPE(model, [tuple(m.split(" ")) for m in merges], ignore_merges=name == "llama-bpe"))
+    tokenizer = Tokenizer(models.BPE(model, [tuple(m.split(" ")) for m in merges], ignore_merges=name in ("llama-bpe", "tekken")))
     tokenizer.pre_tokenizer = pre_tokenizer(name)
     wanted = [USER_DEFINED, CONTROL] if special else [USER_DEFINED]
     added = [i for i, kind in enumerate(types) if kind in wanted]

@@ -64,7 +64,8 @@ def kept(text):
 
 
 @pytest.mark.parametrize("column, flags", list(enumerate([
-    ["--pre", "gpt-2"], ["--pre", "smollm"], ["--pre", "llama-bpe"], ["--pre", "qwen2"], ["--special"]])))
+    ["--pre", "gpt-2"], ["--pre", "smollm"], ["--pre", "llama-bpe"], ["--pre", "qwen2"], ["--special"],
+    ["--pre", "tekken"], ["--pre", "gpt-4o"]])))
 def test_ids_equal_the_reference(column, flags):
     texts, rows = corpus()
     results, _, _ = tokenize(texts, *flags)

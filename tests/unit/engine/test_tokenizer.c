@@ -110,10 +110,10 @@ static void check_corpus(const char *pre, unsigned flags, int column)
     roco_text line, want;
     while (next_line(corpus, &corpus_at, &line)) {
         assert_true(next_line(golden, &golden_at, &want));
-        char columns[5][32], got[32];
-        assert_int_equal(
-            sscanf(want.data, "%31s %31s %31s %31s %31s", columns[0], columns[1], columns[2], columns[3], columns[4]),
-            5);
+        char columns[7][32], got[32];
+        assert_int_equal(sscanf(want.data, "%31s %31s %31s %31s %31s %31s %31s", columns[0], columns[1], columns[2],
+                                columns[3], columns[4], columns[5], columns[6]),
+                         7);
         roco_text text = unescape(line);
         roco_ids ids = encode(tokenizer, text, flags);
         digest(ids, got);
@@ -141,6 +141,18 @@ static void smollm_gives_the_ids_of_the_reference(void **state)
     (void)state;
     check_corpus("smollm", ROCO_ENCODE_PLAIN, 1);
     check_corpus("smollm", ROCO_ENCODE_SPECIAL, 4);
+}
+
+static void tekken_gives_the_ids_of_the_reference(void **state)
+{
+    (void)state;
+    check_corpus("tekken", ROCO_ENCODE_PLAIN, 5);
+}
+
+static void gpt_4o_gives_the_ids_of_the_reference(void **state)
+{
+    (void)state;
+    check_corpus("gpt-4o", ROCO_ENCODE_PLAIN, 6);
 }
 
 static void llama_bpe_gives_the_ids_of_the_reference(void **state)
@@ -332,9 +344,9 @@ static void bytes_that_are_no_text_come_back(void **state)
 {
     (void)state;
     static const char bytes[] = "a\xFF\xFE b\0c\x80\x80\xC3 \xE2\x82 x\xED\xA0\x80 \xF4\x90\x80\x80 \xC3";
-    static const char *names[] = {"gpt2", "smollm", "llama3", "qwen2"};
+    static const char *names[] = {"gpt2", "smollm", "llama3", "qwen2", "tekken", "gpt-4o"};
     roco_text text = {bytes, sizeof bytes - 1};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 6; i++) {
         roco_tokenizer *tokenizer = build_as(names[i]);
         roco_ids ids = encode(tokenizer, text, ROCO_ENCODE_SPECIAL);
         check_decodes_to(tokenizer, ids, text);
@@ -393,12 +405,12 @@ static void a_limit_stops_the_encoding_and_leaves_the_array(void **state)
 static void long_runs_take_near_linear_time(void **state)
 {
     (void)state;
-    static const char *units[] = {"a",  "_", " ", "\n",     " \n",  "\t", "1",  "'",
-                                  "語", "é", "<", "<think", "\xFF", "a ", "'s", "\u00a0"};
-    static const char *names[] = {"gpt2", "smollm", "llama-bpe", "qwen2"};
+    static const char *units[] = {"a", "_", " ",  "\n", " \n",    "\t",   "1",  "'",  "語",
+                                  "é", "A", "Aa", "<",  "<think", "\xFF", "a ", "'s", "\u00a0"};
+    static const char *names[] = {"gpt2", "smollm", "llama-bpe", "qwen2", "tekken", "gpt-4o"};
     enum { COUNT = 200000 };
     char *text = malloc(COUNT * 8);
-    for (size_t p = 0; p < 4; p++) {
+    for (size_t p = 0; p < 6; p++) {
         roco_tokenizer *tokenizer = build_as(names[p]);
         for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
             size_t size = 0;
@@ -538,6 +550,8 @@ int main(void)
         cmocka_unit_test(gpt2_gives_the_ids_of_the_reference),
         cmocka_unit_test(smollm_gives_the_ids_of_the_reference),
         cmocka_unit_test(llama_bpe_gives_the_ids_of_the_reference),
+        cmocka_unit_test(tekken_gives_the_ids_of_the_reference),
+        cmocka_unit_test(gpt_4o_gives_the_ids_of_the_reference),
         cmocka_unit_test(qwen2_gives_the_ids_of_the_reference),
         cmocka_unit_test(control_text_is_plain_unless_asked_for),
         cmocka_unit_test(foreign_bytes_never_become_control_tokens),

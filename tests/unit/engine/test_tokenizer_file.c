@@ -155,9 +155,8 @@ static void other_tokenizers_are_refused_with_what_is_known(void **state)
     gguf_key_string(&w, KEY("model"), "llama");
     expect_refused(&w, ROCO_FORMAT, KEY("scores"), "has no tokenizer.ggml.scores");
     begin_without(&w, KEY("pre"));
-    gguf_key_string(&w, KEY("pre"), "tekken");
-    expect_refused(&w, ROCO_UNSUPPORTED, KEY("pre"),
-                   "\"tekken\" is not supported; known: gpt-2, gpt2, smollm, llama-bpe");
+    gguf_key_string(&w, KEY("pre"), "mpt");
+    expect_refused(&w, ROCO_UNSUPPORTED, KEY("pre"), "\"mpt\" is not supported; known: gpt-2, gpt2, smollm, llama-bpe");
 }
 
 static void arrays_that_do_not_fit_are_refused(void **state)
