@@ -112,7 +112,9 @@ static void test_too_much_work_is_refused(void **state)
     check_refused("{{ [0] * 1000000000000 }}", "steps");
     check_refused("{% set ns = namespace(x='ab') %}{% for a in range(99999) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
                   "bytes");
-    check_refused("{% macro f() %}{% endmacro %}{% for a in range(99999) %}{% set x = [f(), f(), f()] %}{% endfor %}", "memory");
+    check_refused("{% macro f() %}{% endmacro %}"
+                  "{% for a in range(99999) %}{% set x = [f(), f(), f()] %}{% endfor %}",
+                  "memory");
     check_refused("{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}", "levels");
     check_refused("{% macro f(n) %}{{ f(n) }}{{ f(n) }}{% endmacro %}{{ f(0) }}", "levels");
     check_refused("{% set ns = namespace() %}{% set ns.x = [ns] %}{% for i in range(99) %}{% set ns.x = [ns.x] %}"
