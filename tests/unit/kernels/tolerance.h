@@ -14,6 +14,10 @@
 #define TOLERANCE_ROPE     3e-7f
 /* e^x within 2 units in the last place, then a sum, a division and a product. */
 #define TOLERANCE_SWIGLU   1e-6f
+/* The same with a few more products in the exponent, relative to 1 where the result is near 0. */
+#define TOLERANCE_GEGLU    2e-6f
+/* Two sums and a product, then a soft-cap: e^x within 2 units in the last place, two divisions, two sums. */
+#define TOLERANCE_ELEMENTS 1e-6f
 
 /* Share of a product's norm lost by quantising activations to int8 in blocks of 32: a block's step is its second
  * largest magnitude / 127, about 1.7 sigma / 127 for normal values, its error step / sqrt(12) = 0.39 % of sigma. */
