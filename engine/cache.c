@@ -31,7 +31,7 @@ static roco_head_shares shares_for(const roco_engine *engine, const roco_cache_s
                             spec->budget < capped && guarded(spec) < spec->budget;
     if (!by_profile)
         return (roco_head_shares){0};
-    return roco_head_shares_make(engine->n_ranked, spec->budget, capped, (uint32_t)guarded(spec),
+    return roco_head_shares_make(engine->n_ranked, engine->n_needed, spec->budget, capped, (uint32_t)guarded(spec),
                                  engine->info.layout.slots);
 }
 

@@ -203,6 +203,22 @@ const roco_engine_info *roco_engine_describe(const roco_engine *engine)
     return &engine->info;
 }
 
+/* The fewest best heads that have half of all score: those are at the edge of the cliff (profile_budgets.c). */
+static uint32_t count_needed(const roco_engine *e, const float *scores)
+{
+    const uint32_t n = e->info.n_layers * e->info.n_kv_heads;
+    double total = 0, held = 0;
+    for (uint32_t i = 0; i < n; i++)
+        total += e->ranks[i] == ROCO_NO_RANK ? 0 : (double)scores[i];
+    uint32_t needed = 0;
+    do {
+        for (uint32_t i = 0; i < n; i++)
+            held += e->ranks[i] == needed ? (double)scores[i] : 0;
+        needed++;
+    } while (needed < e->n_ranked && held < total / 2);
+    return needed;
+}
+
 roco_status roco_engine_use_profile(roco_engine *e, const float *scores, roco_error *error)
 {
     const uint32_t n = e->info.n_layers * e->info.n_kv_heads;
@@ -222,6 +238,7 @@ roco_status roco_engine_use_profile(roco_engine *e, const float *scores, roco_er
     }
     free(e->ranks);
     e->ranks = ranks;
+    e->n_needed = count_needed(e, scores);
     e->info.has_profile = e->n_ranked > 0;
     return ROCO_OK;
 }

@@ -2,7 +2,7 @@
  *
  * A few heads ("retrieval heads": DuoAttention, arXiv 2410.10819; RazorAttention, 2407.15891) fetch what was read once
  * and is asked for later. A profile gives each (layer, KV head) a score, measured once per model; by it a cache keeps
- * the best heads whole and every other one at half the budget, in no more memory than equal budgets take.
+ * the best heads whole and every other one at half the budget or less, in no more memory than equal budgets take.
  */
 #ifndef ROCO_ENGINE_PROFILE_H
 #define ROCO_ENGINE_PROFILE_H
@@ -64,14 +64,15 @@ roco_status roco_profile_find(roco_engine *engine, const roco_gguf *gguf, const 
  * `low`. */
 typedef struct roco_head_shares {
     uint32_t n_whole;
-    uint32_t whole, partial, low;
+    uint32_t whole, partial, low; /* slots */
 } roco_head_shares;
 
 /* For n_heads heads, budget < length, and pages of page_slots slots. No head's share is over `length`; the sum of
- * slots is at most n_heads * budget, the sum of pages at most what equal budgets take. `guarded`: the protected tokens
- * of a head, fewer than budget; every share has room for more than those. */
-roco_head_shares roco_head_shares_make(uint32_t n_heads, uint32_t budget, uint32_t length, uint32_t guarded,
-                                       uint32_t page_slots);
+ * slots is at most n_heads * budget, the sum of pages at most what equal budgets take. n_needed >= 1: with fewer heads
+ * whole, all get the same (`whole` is 0). `guarded`: the protected tokens of a head, fewer than budget; every share has
+ * room for more than those. */
+roco_head_shares roco_head_shares_make(uint32_t n_heads, uint32_t n_needed, uint32_t budget, uint32_t length,
+                                       uint32_t guarded, uint32_t page_slots);
 /* The share of the head that is rank-th best, from 0. */
 static inline uint32_t roco_head_share(const roco_head_shares *shares, uint32_t rank)
 {

@@ -55,6 +55,7 @@ struct roco_engine {
     uint64_t fault_nan; /* test switch: counts down to the token that sees a NaN; 0 off */
     uint32_t *ranks;    /* [n_layers * n_kv_heads] of each head in the profile, from 0; NULL without one */
     uint32_t n_ranked;  /* heads that have one */
+    uint32_t n_needed;  /* best heads that must be whole for a passage to be found again */
     /* after each layer's attention; NULL but while profiling */
     void (*observe)(void *context, const roco_attention *attention);
     void *observe_context;

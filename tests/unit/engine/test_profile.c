@@ -20,17 +20,19 @@ static uint32_t pages(uint32_t slots)
     return (slots + 31) / 32;
 }
 
-static void check_shares(uint32_t n_heads, uint32_t budget, uint32_t length, uint32_t guarded)
+static void check_shares(uint32_t n_heads, uint32_t n_needed, uint32_t budget, uint32_t length, uint32_t guarded)
 {
-    const roco_head_shares s = roco_head_shares_make(n_heads, budget, length, guarded, 32);
+    const roco_head_shares s = roco_head_shares_make(n_heads, n_needed, budget, length, guarded, 32);
     uint64_t slots = 0, n_pages = 0;
     for (uint32_t rank = 0; rank < n_heads; rank++) {
         const uint32_t share = roco_head_share(&s, rank);
         assert_true(share > guarded && share <= length);
         assert_true(rank == 0 || share <= roco_head_share(&s, rank - 1));
+        assert_true(s.whole || share == budget);
         slots += share;
         n_pages += pages(share);
     }
+    assert_true(!s.whole || s.n_whole >= n_needed);
     assert_true(slots <= (uint64_t)n_heads * budget);
     assert_true(n_pages <= (uint64_t)n_heads * pages(budget));
 }
@@ -38,30 +40,44 @@ static void check_shares(uint32_t n_heads, uint32_t budget, uint32_t length, uin
 static void test_shares_never_take_more_than_equal_budgets(void **state)
 {
     uint64_t random = 7;
-    for (uint32_t i = 0; i < 200000; i++) {
+    for (uint32_t i = 0; i < 100000; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         const uint32_t n_heads = 1 + (uint32_t)(random >> 33) % 300, budget = 32 + (uint32_t)(random >> 21) % 3000;
         const uint32_t length = budget + 1 + (uint32_t)(random >> 40) % 20000;
-        check_shares(n_heads, budget, length, (uint32_t)(random >> 50) % (i % 2 ? budget : 20));
+        check_shares(n_heads, 1 + i % 7, budget, length, (uint32_t)(random >> 50) % (i % 2 ? budget : 20));
     }
 }
 
 /* The definition in numpy: floor of half, then the best heads whole. 90 heads of 512 hold 9 heads of 2,816 whole. */
 static void test_shares_are_the_definition_s(void **state)
 {
-    roco_head_shares s = roco_head_shares_make(90, 512, 256 + 2560, 14, 32);
+    roco_head_shares s = roco_head_shares_make(90, 5, 512, 256 + 2560, 14, 32);
     assert_int_equal(s.low, 256);
     assert_int_equal(s.n_whole, 9);
     assert_int_equal(s.whole, 2816);
     assert_int_equal(s.partial, 256);
-    s = roco_head_shares_make(90, 512, 2400, 14, 32);
+    s = roco_head_shares_make(90, 5, 512, 2400, 14, 32);
     assert_int_equal(s.n_whole, 10);
     assert_int_equal(s.partial, 90 * 512 - 10 * 2400 - 79 * 256);
-    s = roco_head_shares_make(90, 32, 4000, 14, 32); /* one page each is the least */
-    assert_int_equal(s.n_whole, 0);
-    assert_int_equal(s.low, 32);
-    s = roco_head_shares_make(4, 128, 1000, 110, 32); /* the floor has room beside the protected tokens */
-    assert_int_equal(s.low, 128);
+}
+
+/* The floor gives way, down to a quarter, where that makes enough heads whole. */
+static void test_the_cliff(void **state)
+{
+    roco_head_shares s = roco_head_shares_make(90, 5, 512, 4400, 14, 32);
+    assert_true(s.low == 256 && s.n_whole == 5);
+    s = roco_head_shares_make(90, 5, 512, 5000, 14, 32);
+    assert_true(s.low == 224 && s.n_whole == 5);
+    s = roco_head_shares_make(90, 5, 512, 6900, 14, 32);
+    assert_true(s.low == 128 && s.n_whole == 5);
+    s = roco_head_shares_make(90, 5, 512, 7200, 14, 32); /* four would be whole */
+    assert_true(s.whole == 0 && s.low == 512 && s.partial == 512);
+    s = roco_head_shares_make(90, 4, 512, 7200, 14, 32);
+    assert_true(s.low == 192 && s.n_whole == 4);
+    s = roco_head_shares_make(90, 1, 32, 4000, 14, 32); /* one page each is the least */
+    assert_true(s.whole == 0 && s.low == 32);
+    s = roco_head_shares_make(4, 1, 128, 200, 110, 32); /* no room beside the protected tokens */
+    assert_true(s.whole == 0 && s.low == 128);
 }
 
 typedef struct fixture {
@@ -272,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shares_never_take_more_than_equal_budgets),
         cmocka_unit_test(test_shares_are_the_definition_s),
+        cmocka_unit_test(test_the_cliff),
         cmocka_unit_test_setup_teardown(test_caches_follow_the_profile, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_files, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_files_that_are_none, open_fixture, close_fixture),
