@@ -149,9 +149,11 @@ static bool is_staged(const roco_attention_job *job)
     return job->head->evicts && !job->chunk->decode;
 }
 
+/* A head that holds its whole window gives up what has left it, and no policy is asked. */
 static bool keeps_statistics(const roco_attention_job *job)
 {
-    return job->head->evicts && needs_sums(job);
+    bool whole = job->head->budget == job->args->window && job->head->reserved == 0;
+    return job->head->evicts && needs_sums(job) && !whole;
 }
 
 static unsigned char *staged_page(const roco_attention_job *job, uint32_t chunk_row)
