@@ -325,7 +325,7 @@ static roco_value call_copy(roco_run *run, roco_value self, const roco_arguments
 static roco_value call_list_index(roco_run *run, roco_value self, const roco_arguments *arguments)
 {
     for (size_t i = 0; arguments->n && i < self.list->size; i++)
-        if (roco_value_equal(self.list->items[i], arguments->values[0]))
+        if (roco_equal(run, self.list->items[i], arguments->values[0]))
             return roco_int((int64_t)i);
     roco_run_fail(run, ROCO_INVALID, "index: not found");
 }
@@ -334,7 +334,7 @@ static roco_value call_list_count(roco_run *run, roco_value self, const roco_arg
 {
     int64_t count = 0;
     for (size_t i = 0; arguments->n && i < self.list->size; i++)
-        count += roco_value_equal(self.list->items[i], arguments->values[0]);
+        count += roco_equal(run, self.list->items[i], arguments->values[0]);
     return roco_int(count);
 }
 
@@ -351,7 +351,7 @@ static roco_value call_changed(roco_run *run, roco_value self, const roco_argume
     roco_list *now = roco_new_list(run, arguments->n);
     for (size_t i = 0; i < arguments->n; i++)
         roco_list_add(run->region, now, arguments->values[i]);
-    bool changed = !roco_value_equal(loop->changed, roco_list_value(now));
+    bool changed = !roco_equal(run, loop->changed, roco_list_value(now));
     loop->changed = roco_list_value(now);
     return roco_bool(changed);
 }

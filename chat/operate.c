@@ -188,6 +188,14 @@ roco_value roco_negate(roco_run *run, roco_value value)
 
 /* --- order --- */
 
+bool roco_equal(roco_run *run, roco_value a, roco_value b)
+{
+    uint64_t most = run->max_steps - run->steps + 1, left = most;
+    bool equal = roco_value_equal_within(a, b, &left);
+    roco_run_charge(run, most - left);
+    return equal;
+}
+
 int roco_order(roco_run *run, roco_value a, roco_value b)
 {
     roco_run_charge(run, 1);
@@ -207,7 +215,7 @@ int roco_order(roco_run *run, roco_value a, roco_value b)
     }
     if (a.kind == ROCO_VALUE_LIST && b.kind == ROCO_VALUE_LIST) {
         for (size_t i = 0; i < a.list->size && i < b.list->size; i++) {
-            if (roco_value_equal(a.list->items[i], b.list->items[i]))
+            if (roco_equal(run, a.list->items[i], b.list->items[i]))
                 continue;
             roco_run_down(run);
             int order = roco_order(run, a.list->items[i], b.list->items[i]);
@@ -252,8 +260,7 @@ static bool contains(roco_run *run, roco_value part, roco_value whole)
         return roco_string_find(run, whole.string, part.string, 0) != SIZE_MAX;
     case ROCO_VALUE_LIST:
         for (size_t i = 0; i < whole.list->size; i++) {
-            roco_run_charge(run, 1);
-            if (roco_value_equal(whole.list->items[i], part))
+            if (roco_equal(run, whole.list->items[i], part))
                 return true;
         }
         return false;
@@ -265,8 +272,8 @@ static bool contains(roco_run *run, roco_value part, roco_value whole)
 bool roco_compare(roco_run *run, uint16_t op, roco_value a, roco_value b)
 {
     switch (op) {
-    case ROCO_OP2('=', '='): return roco_value_equal(a, b);
-    case ROCO_OP2('!', '='): return !roco_value_equal(a, b);
+    case ROCO_OP2('=', '='): return roco_equal(run, a, b);
+    case ROCO_OP2('!', '='): return !roco_equal(run, a, b);
     case '<': return roco_order(run, a, b) < 0;
     case '>': return roco_order(run, a, b) > 0;
     case ROCO_OP2('<', '='): return roco_order(run, a, b) <= 0;

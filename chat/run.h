@@ -109,6 +109,8 @@ void roco_print_json(roco_run *run, roco_builder *out, roco_value value, const r
 roco_value roco_operate(roco_run *run, uint16_t op, roco_value a, roco_value b);
 roco_value roco_negate(roco_run *run, roco_value value);
 bool roco_compare(roco_run *run, uint16_t op, roco_value a, roco_value b);
+/* roco_value_equal, its work counted. */
+bool roco_equal(roco_run *run, roco_value a, roco_value b);
 /* Below, equal, above 0: an order of numbers, strings and lists; others fail. */
 int roco_order(roco_run *run, roco_value a, roco_value b);
 /* By key, stable. */

@@ -121,7 +121,7 @@ static bool is_lower(roco_run *run, roco_value value, const roco_arguments *argu
 static bool is_same(roco_run *run, roco_value value, const roco_arguments *arguments)
 {
     roco_value other = one_argument(run, arguments);
-    return value.kind == other.kind && roco_value_equal(value, other);
+    return value.kind == other.kind && roco_equal(run, value, other);
 }
 
 #define COMPARISON(name, op)                                                                                           \

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SMALL_DICT = 8, MAX_DEPTH = 64 };
+enum { SMALL_DICT = 8, MAX_DEPTH = 64, MAX_COMPARISONS = 1 << 20 };
 
 bool roco_value_string(roco_region *region, const char *data, size_t size, uint8_t foreign, roco_value *out)
 {
@@ -181,8 +181,12 @@ static bool numbers_equal(roco_value a, roco_value b)
     return x == y;
 }
 
-static bool equal(roco_value a, roco_value b, unsigned depth)
+/* Lists that hold one another many times over would take for ever, hence `left`. */
+static bool equal(roco_value a, roco_value b, unsigned depth, uint64_t *left)
 {
+    if (*left == 0)
+        return false;
+    --*left;
     if (is_number(a) && is_number(b))
         return numbers_equal(a, b);
     if (a.kind != b.kind || depth > MAX_DEPTH)
@@ -196,7 +200,7 @@ static bool equal(roco_value a, roco_value b, unsigned depth)
         if (a.list->size != b.list->size || a.list->tuple != b.list->tuple)
             return false;
         for (size_t i = 0; i < a.list->size; i++)
-            if (!equal(a.list->items[i], b.list->items[i], depth + 1))
+            if (!equal(a.list->items[i], b.list->items[i], depth + 1, left))
                 return false;
         return true;
     case ROCO_VALUE_DICT:
@@ -204,7 +208,7 @@ static bool equal(roco_value a, roco_value b, unsigned depth)
             return false;
         for (size_t i = 0; i < a.dict->size; i++) {
             const roco_value *other = roco_dict_get(b.dict, a.dict->entries[i].key);
-            if (!other || !equal(a.dict->entries[i].value, *other, depth + 1))
+            if (!other || !equal(a.dict->entries[i].value, *other, depth + 1, left))
                 return false;
         }
         return true;
@@ -212,9 +216,15 @@ static bool equal(roco_value a, roco_value b, unsigned depth)
     }
 }
 
+bool roco_value_equal_within(roco_value a, roco_value b, uint64_t *left)
+{
+    return equal(a, b, 0, left);
+}
+
 bool roco_value_equal(roco_value a, roco_value b)
 {
-    return equal(a, b, 0);
+    uint64_t left = MAX_COMPARISONS;
+    return equal(a, b, 0, &left);
 }
 
 bool roco_value_true(roco_value value)

@@ -104,8 +104,11 @@ bool roco_dict_put_named(roco_region *region, roco_dict *dict, const char *name,
 const roco_value *roco_dict_get(const roco_dict *dict, roco_value key);
 const roco_value *roco_dict_find(const roco_dict *dict, const char *name, size_t size);
 
-/* Python's ==, to a depth of 64 lists and dicts inside each other; deeper ones are not equal. */
+/* Python's ==, to a depth of 64 lists and dicts inside each other and over a million parts; beyond, nothing is equal.
+ */
 bool roco_value_equal(roco_value a, roco_value b);
+/* The same over *left parts, which are counted down. */
+bool roco_value_equal_within(roco_value a, roco_value b, uint64_t *left);
 bool roco_value_true(roco_value value);
 /* "a string", "none", ... for error texts. */
 const char *roco_value_kind_name(roco_value value);

@@ -120,6 +120,9 @@ static void test_too_much_work_is_refused(void **state)
     check_refused("{% set ns = namespace() %}{% set ns.x = [ns] %}{% for i in range(99) %}{% set ns.x = [ns.x] %}"
                   "{% endfor %}{% for i in range(999) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
                   "levels");
+    check_refused("{% set ns = namespace(a=1, b=1) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}"
+                  "{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}",
+                  "steps");
     check_refused("{{ 2 ** 63 }}", "64 bits");
     check_refused("{{ 9223372036854775807 + 1 }}", "64 bits");
     check_refused("{{ (-9223372036854775807 - 1) // -1 }}", "64 bits");
