@@ -344,7 +344,7 @@ static roco_value apply_int(roco_run *run, roco_value value, const roco_argument
         snprintf(digits, sizeof digits, "%.*s", text->size < 70 ? (int)text->size : 70, text->data);
         errno = 0;
         long long integer = base >= 2 && base <= 36 && text->size ? strtoll(digits, &end, base) : 0;
-        if (end == digits + text->size && text->size && !errno)
+        if (text->size && text->size == (size_t)(end - digits) && !errno)
             return roco_int(integer);
         if (!read_number(run, value.string, &number))
             number = NAN;
