@@ -230,7 +230,7 @@ static roco_status check_shape(roco_gguf_tensor *tensor, const char *name, roco_
     if (!traits)
         return roco_fail(error, ROCO_UNSUPPORTED, name,
                          "tensor '%s' has type %" PRIu32 " (%s); roco reads F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, "
-                         "Q5_1, Q4_K, Q5_K, Q6_K",
+                         "Q5_1, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS",
                          name, (uint32_t)tensor->type, foreign_type((uint32_t)tensor->type));
     uint64_t values = 1;
     for (uint32_t i = 0; i < tensor->n_dims; i++) {

@@ -238,13 +238,73 @@ static void dequantize_q6_k(const void *in, float *out, size_t n)
     }
 }
 
+/* top bits[32], low two bits[64], scales[12], d f16. Half h of 128 values is four runs of 32: run r has bits 2r, 2r+1
+ * of the half's 32 bytes, and bit 4h + r of the top bytes, which says that 4 is not subtracted. Sixteen values share a
+ * 6-bit scale, of which 32 is subtracted: low nibbles of the first eight in bytes 0..7, of the others above them, top
+ * bits in bytes 8..11. */
+static void dequantize_q3_k(const void *in, float *out, size_t n)
+{
+    const uint8_t *block = in;
+    for (size_t i = 0; i < n; i += SUPER, block += 110) {
+        float d = load_half(block + 108);
+        const uint8_t *scales = block + 96;
+        for (size_t s = 0; s < 16; s++) {
+            int scale = (scales[s % 8] >> (s / 8 * 4) & 15) | (scales[8 + s % 4] >> (s / 4 * 2) & 3) << 4;
+            float step = d * (float)(scale - 32);
+            size_t half = s / 8, run = s / 2 % 4;
+            for (size_t j = 16 * (s % 2); j < 16 * (s % 2) + 16; j++) {
+                int q = block[32 + 32 * half + j] >> (2 * run) & 3;
+                int top = block[j] >> (4 * half + run) & 1;
+                out[i + 32 * (s / 2) + j] = step * (float)(q - (top ? 0 : 4));
+            }
+        }
+    }
+}
+
+const int8_t roco_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+/* d f16, nibbles[16] */
+static void dequantize_iq4_nl(const void *in, float *out, size_t n)
+{
+    const uint8_t *block = in;
+    for (size_t i = 0; i < n; i += SMALL, block += 18) {
+        float d = load_half(block);
+        for (size_t j = 0; j < SMALL; j++)
+            out[i + j] = d * (float)roco_iq4_values[block[2 + j % 16] >> (j / 16 * 4) & 15];
+    }
+}
+
+/* d f16, top scale bits u16, low scale nibbles[4], nibbles[128]: eight IQ4_NL blocks whose scale is d (s - 32). */
+static void dequantize_iq4_xs(const void *in, float *out, size_t n)
+{
+    const uint8_t *block = in;
+    for (size_t i = 0; i < n; i += SUPER, block += 136) {
+        float d = load_half(block);
+        unsigned top = block[2] | (unsigned)block[3] << 8;
+        for (size_t s = 0; s < 8; s++) {
+            unsigned scale = (block[4 + s / 2] >> (s % 2 * 4) & 15u) | (top >> (2 * s) & 3u) << 4;
+            float step = d * (float)((int)scale - 32);
+            for (size_t j = 0; j < 32; j++)
+                out[i + 32 * s + j] = step * (float)roco_iq4_values[block[8 + 16 * s + j % 16] >> (j / 16 * 4) & 15];
+        }
+    }
+}
+
 static const roco_type_traits table[] = {
-    {ROCO_TYPE_F32, "F32", 1, 4, dequantize_f32},          {ROCO_TYPE_F16, "F16", 1, 2, dequantize_f16},
-    {ROCO_TYPE_BF16, "BF16", 1, 2, dequantize_bf16},       {ROCO_TYPE_Q8_0, "Q8_0", SMALL, 34, dequantize_q8_0},
-    {ROCO_TYPE_Q4_0, "Q4_0", SMALL, 18, dequantize_q4_0},  {ROCO_TYPE_Q4_1, "Q4_1", SMALL, 20, dequantize_q4_1},
-    {ROCO_TYPE_Q5_0, "Q5_0", SMALL, 22, dequantize_q5_0},  {ROCO_TYPE_Q5_1, "Q5_1", SMALL, 24, dequantize_q5_1},
-    {ROCO_TYPE_Q4_K, "Q4_K", SUPER, 144, dequantize_q4_k}, {ROCO_TYPE_Q5_K, "Q5_K", SUPER, 176, dequantize_q5_k},
+    {ROCO_TYPE_F32, "F32", 1, 4, dequantize_f32},
+    {ROCO_TYPE_F16, "F16", 1, 2, dequantize_f16},
+    {ROCO_TYPE_BF16, "BF16", 1, 2, dequantize_bf16},
+    {ROCO_TYPE_Q8_0, "Q8_0", SMALL, 34, dequantize_q8_0},
+    {ROCO_TYPE_Q4_0, "Q4_0", SMALL, 18, dequantize_q4_0},
+    {ROCO_TYPE_Q4_1, "Q4_1", SMALL, 20, dequantize_q4_1},
+    {ROCO_TYPE_Q5_0, "Q5_0", SMALL, 22, dequantize_q5_0},
+    {ROCO_TYPE_Q5_1, "Q5_1", SMALL, 24, dequantize_q5_1},
+    {ROCO_TYPE_Q4_K, "Q4_K", SUPER, 144, dequantize_q4_k},
+    {ROCO_TYPE_Q5_K, "Q5_K", SUPER, 176, dequantize_q5_k},
     {ROCO_TYPE_Q6_K, "Q6_K", SUPER, 210, dequantize_q6_k},
+    {ROCO_TYPE_Q3_K, "Q3_K", SUPER, 110, dequantize_q3_k},
+    {ROCO_TYPE_IQ4_NL, "IQ4_NL", SMALL, 18, dequantize_iq4_nl},
+    {ROCO_TYPE_IQ4_XS, "IQ4_XS", SUPER, 136, dequantize_iq4_xs},
 };
 
 const roco_type_traits *roco_type_find(uint32_t type)

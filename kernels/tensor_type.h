@@ -14,9 +14,12 @@ typedef enum roco_tensor_type {
     ROCO_TYPE_Q5_0 = 6,
     ROCO_TYPE_Q5_1 = 7,
     ROCO_TYPE_Q8_0 = 8,
+    ROCO_TYPE_Q3_K = 11,
     ROCO_TYPE_Q4_K = 12,
     ROCO_TYPE_Q5_K = 13,
     ROCO_TYPE_Q6_K = 14,
+    ROCO_TYPE_IQ4_NL = 20,
+    ROCO_TYPE_IQ4_XS = 23,
     ROCO_TYPE_BF16 = 30,
 } roco_tensor_type;
 
@@ -29,6 +32,9 @@ typedef struct roco_type_traits {
      */
     void (*dequantize)(const void *in, float *out, size_t n);
 } roco_type_traits;
+
+/* What the nibbles of IQ4_NL and IQ4_XS stand for. */
+extern const int8_t roco_iq4_values[16];
 
 /* NULL for a type roco does not read. */
 const roco_type_traits *roco_type_find(uint32_t type);

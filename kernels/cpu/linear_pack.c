@@ -123,6 +123,50 @@ static void read_q6_k(const uint8_t *row, uint32_t b, block_parts *out)
         out->q[i] = (uint8_t)((low[i] >> (k / 2 * 4) & 15) | (high[i] >> (2 * k) & 3) << 4);
 }
 
+/* A 6-bit scale for each 16 values, less 32. */
+static uint8_t q3_k_scale(const uint8_t *scales, uint32_t s)
+{
+    int scale = (scales[s % 8] >> (s / 8 * 4) & 15) | (scales[8 + s % 4] >> (s / 4 * 2) & 3) << 4;
+    return (uint8_t)(scale - 32);
+}
+
+static void read_q3_k(const uint8_t *row, uint32_t b, block_parts *out)
+{
+    const uint8_t *super = row + (size_t)(b / 8) * 110;
+    uint32_t s = b % 8, half = s / 4, run = s % 4;
+    out->scale = read_u16(super + 108);
+    out->sub[0] = q3_k_scale(super + 96, 2 * s);
+    out->sub[1] = q3_k_scale(super + 96, 2 * s + 1);
+    for (uint32_t i = 0; i < ROCO_BLOCK; i++)
+        out->q[i] = (uint8_t)((super[32 + 32 * half + i] >> (2 * run) & 3) | (super[i] >> s & 1) << 2);
+}
+
+/* The values behind the nibbles, + 128. */
+static void look_up_iq4(uint8_t *q)
+{
+    for (uint32_t i = 0; i < ROCO_BLOCK; i++)
+        q[i] = (uint8_t)(roco_iq4_values[q[i]] + 128);
+}
+
+static void read_iq4_nl(const uint8_t *row, uint32_t b, block_parts *out)
+{
+    const uint8_t *block = row + (size_t)b * 18;
+    out->scale = read_u16(block);
+    split_nibbles(block + 2, out->q);
+    look_up_iq4(out->q);
+}
+
+static void read_iq4_xs(const uint8_t *row, uint32_t b, block_parts *out)
+{
+    const uint8_t *super = row + (size_t)(b / 8) * 136;
+    uint32_t s = b % 8;
+    int scale = (super[4 + s / 2] >> (s % 2 * 4) & 15) | (read_u16(super + 2) >> (2 * s) & 3) << 4;
+    out->scale = read_u16(super);
+    out->sub[0] = out->sub[1] = (uint8_t)(scale - 32);
+    split_nibbles(super + 8 + 16 * s, out->q);
+    look_up_iq4(out->q);
+}
+
 typedef struct packed_format {
     roco_tensor_type type;
     roco_element element;
@@ -142,6 +186,9 @@ static const packed_format *format_of(roco_tensor_type type)
         {ROCO_TYPE_Q4_K, ROCO_ELEMENT_U4, ROCO_SCALES_SUPER_MIN, 0, read_q4_k},
         {ROCO_TYPE_Q5_K, ROCO_ELEMENT_U8, ROCO_SCALES_SUPER_MIN, 0, read_q5_k},
         {ROCO_TYPE_Q6_K, ROCO_ELEMENT_U8, ROCO_SCALES_SPLIT, 5, read_q6_k},
+        {ROCO_TYPE_Q3_K, ROCO_ELEMENT_U8, ROCO_SCALES_SPLIT, 2, read_q3_k},
+        {ROCO_TYPE_IQ4_NL, ROCO_ELEMENT_U8, ROCO_SCALES_ONE, 7, read_iq4_nl},
+        {ROCO_TYPE_IQ4_XS, ROCO_ELEMENT_U8, ROCO_SCALES_SPLIT, 7, read_iq4_xs},
     };
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
         if (formats[i].type == type)

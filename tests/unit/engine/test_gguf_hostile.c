@@ -293,7 +293,7 @@ static void types_roco_does_not_read(void **state)
 {
     const uint64_t dims[] = {256};
     expect_tensor_refused("t", 250, 1, dims, 0, ROCO_UNSUPPORTED, "tensor 't' has type 250 (unknown); roco reads F32");
-    expect_tensor_refused("t", 23, 1, dims, 0, ROCO_UNSUPPORTED, "has type 23 (IQ4_XS)");
+    expect_tensor_refused("t", 21, 1, dims, 0, ROCO_UNSUPPORTED, "has type 21 (IQ3_S)");
     expect_tensor_refused("t", 4, 1, dims, 0, ROCO_UNSUPPORTED, "has type 4 (unknown)");
     expect_tensor_refused("t", UINT32_MAX, 1, dims, 0, ROCO_UNSUPPORTED, "has type 4294967295");
 }

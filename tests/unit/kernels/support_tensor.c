@@ -31,9 +31,9 @@ void support_random_fill(support_random *random, float *out, size_t n)
         out[i] = support_random_float(random);
 }
 
-const roco_tensor_type support_types[] = {ROCO_TYPE_F32,  ROCO_TYPE_F16,  ROCO_TYPE_BF16, ROCO_TYPE_Q4_0,
-                                          ROCO_TYPE_Q4_1, ROCO_TYPE_Q5_0, ROCO_TYPE_Q5_1, ROCO_TYPE_Q8_0,
-                                          ROCO_TYPE_Q4_K, ROCO_TYPE_Q5_K, ROCO_TYPE_Q6_K};
+const roco_tensor_type support_types[] = {
+    ROCO_TYPE_F32,  ROCO_TYPE_F16,  ROCO_TYPE_BF16, ROCO_TYPE_Q4_0, ROCO_TYPE_Q4_1, ROCO_TYPE_Q5_0,   ROCO_TYPE_Q5_1,
+    ROCO_TYPE_Q8_0, ROCO_TYPE_Q4_K, ROCO_TYPE_Q5_K, ROCO_TYPE_Q6_K, ROCO_TYPE_Q3_K, ROCO_TYPE_IQ4_NL, ROCO_TYPE_IQ4_XS};
 const uint32_t support_n_types = sizeof(support_types) / sizeof(support_types[0]);
 
 static void put_f16(support_random *random, uint8_t *to)
@@ -56,7 +56,10 @@ static void fill_block(support_random *random, roco_tensor_type type, uint8_t *b
     case ROCO_TYPE_F16:
     case ROCO_TYPE_Q4_0:
     case ROCO_TYPE_Q5_0:
+    case ROCO_TYPE_IQ4_NL:
+    case ROCO_TYPE_IQ4_XS:
     case ROCO_TYPE_Q8_0: put_f16(random, block); break;
+    case ROCO_TYPE_Q3_K: put_f16(random, block + 108); break;
     case ROCO_TYPE_Q6_K: put_f16(random, block + 208); break;
     default: put_f16(random, block); put_f16(random, block + 2);
     }
