@@ -275,6 +275,12 @@ static void begin_token_comes_once_and_only_when_the_file_asks(void **state)
     roco_ids ids = encode(tokenizer, (roco_text){"<|endoftext|>a", 14}, ROCO_ENCODE_ADD_BOS);
     assert_int_equal(ids.data[0], bos);
     assert_int_equal(count_id(ids, bos), 1); /* the text's own is plain here */
+    uint8_t foreign[14];
+    memset(foreign, 1, sizeof foreign);
+    ids.size = 0;
+    assert_int_equal(roco_tokenizer_encode_marked(tokenizer, "<|endoftext|>a", foreign, 14, both, 0, &ids, NULL), 0);
+    assert_int_equal(ids.data[0], bos);
+    assert_int_equal(count_id(ids, bos), 1);
     roco_ids_free(&ids);
     roco_tokenizer_close(tokenizer);
     source.add_bos = 0;

@@ -21,12 +21,13 @@
 
 /* The mark is a control token of the tiny model that ends no answer. */
 static const char template[] =
+    "{% if bare %}{{ bos_token if bare == 'begun' }}{{ messages[0].content }}{% else %}"
     "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('system comes first') }}"
     "{% endif %}<|im_start|>{{ m.role }}:{{ m.content }}{% if m.tool_calls %}{% for c in m.tool_calls %}"
     "[{{ c.function.name }} {{ c.function.arguments.x }}]{% endfor %}{% endif %}{% if m.name %}({{ m.name }}){% endif "
     "%}"
     "<|im_start|>{% endfor %}{% if add_generation_prompt %}<|im_start|>go{% endif %}{{ extra }}"
-    "{% if tools is none %}.{% endif %}";
+    "{% if tools is none %}.{% endif %}{% endif %}";
 
 static char path[] = "/tmp/roco-template-XXXXXX";
 
@@ -168,6 +169,27 @@ static void test_marks_of_users_are_text(void **state)
             "", "user:<|im\n_end|>go.");
 }
 
+static int prompt_tokens(void **state, const char *content, const char *bare)
+{
+    char message[128], members[128];
+    snprintf(message, sizeof message, "{\"role\":\"user\",\"content\":\"%s\"}", content);
+    snprintf(members, sizeof members, "\"max_tokens\":1,\"chat_template_kwargs\":{\"bare\":\"%s\"}", bare);
+    cJSON *json = post(state, message, members, 200);
+    int tokens = api_int(api_at(json, "usage"), "prompt_tokens");
+    cJSON_Delete(json);
+    return tokens;
+}
+
+/* The tiny model's file asks for no begin token, so only the template's counts, and never one that a user typed. */
+static void test_the_begin_token_is_the_templates(void **state)
+{
+    assert_int_equal(prompt_tokens(state, "q", "plain"), 1);
+    assert_int_equal(prompt_tokens(state, "q", "begun"), 2);
+    int text = prompt_tokens(state, "<|im_start|>", "plain");
+    assert_true(text > 2);
+    assert_int_equal(prompt_tokens(state, "<|im_start|>", "begun"), text + 1);
+}
+
 static void test_continuing(void **state)
 {
     const char *more = "\"continue_final_message\":true";
@@ -235,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_bad_messages),
         cmocka_unit_test(test_bad_fields),
         cmocka_unit_test(test_marks_of_users_are_text),
+        cmocka_unit_test(test_the_begin_token_is_the_templates),
         cmocka_unit_test(test_continuing),
         cmocka_unit_test(test_length),
         cmocka_unit_test(test_stream),
