@@ -1,12 +1,9 @@
 /* The gemma2 family. Norms before and after each block, a GELU gate, embeddings scaled by the root of the width, every
  * second layer with a sliding window, attention scores and logits soft-capped. Source: arXiv 2408.00118, section 2.
  *
- * Files hold norm gains with their 1 added. Queries are scaled by the root of the head's size, in the 27B model alone
- * by that of width / heads; no key says so.
+ * Files hold norm gains with their 1 added.
  */
 #include "engine/model_parts.h"
-
-#include <math.h>
 
 #define LAYERS_27B 46u
 
@@ -22,10 +19,7 @@ static roco_status read_shape(const roco_gguf *gguf, roco_shape *shape, roco_err
     shape->attention_softcap = (float)attention_cap;
     shape->logit_softcap = (float)logit_cap;
     shape->global_period = 2;
-    shape->rope_halves = shape->gelu = true;
-    shape->embedding_scale = sqrtf((float)shape->width);
-    if (!keys.status && shape->n_layers == LAYERS_27B)
-        shape->attention_scale = 1.0f / sqrtf((float)shape->width / (float)shape->n_heads);
+    roco_keys_gemma(&keys, shape, LAYERS_27B);
     return keys.status;
 }
 

@@ -1,12 +1,9 @@
 /* The gemma3 family, text. Gemma 2's layers with an RMS norm on each head's queries and keys in place of soft-capped
  * scores; of six layers five have a sliding window and a rotary base of their own. Source: arXiv 2503.19786, section 2.
  *
- * Files hold norm gains with their 1 added. Queries are scaled by the root of the head's size, in the 27B model alone
- * by that of width / heads; no key says so. Linear RoPE scaling is for the global layers alone.
+ * Files hold norm gains with their 1 added. Linear RoPE scaling is for the global layers alone.
  */
 #include "engine/model_parts.h"
-
-#include <math.h>
 
 #define LAYERS_27B 62u
 
@@ -22,10 +19,7 @@ static roco_status read_shape(const roco_gguf *gguf, roco_shape *shape, roco_err
     shape->logit_softcap = (float)logit_cap;
     shape->ropes[1] = (roco_rope){.base = local_base, .scale = 1, .magnitude = 1};
     shape->n_ropes = 2;
-    shape->rope_halves = shape->gelu = true;
-    shape->embedding_scale = sqrtf((float)shape->width);
-    if (!keys.status && shape->n_layers == LAYERS_27B)
-        shape->attention_scale = 1.0f / sqrtf((float)shape->width / (float)shape->n_heads);
+    roco_keys_gemma(&keys, shape, LAYERS_27B);
     return keys.status;
 }
 

@@ -30,6 +30,10 @@ void roco_keys_need_float(roco_keys *keys, const char *name, double low, double 
 /* Everything of a shape that families have in common: sizes, rope.*, norms, a sliding window of all layers; experts are
  * refused. The family then sets what is its own. */
 void roco_keys_shape(roco_keys *keys, roco_shape *shape);
+/* model_gemma.c: what the Gemma families share, after roco_keys_shape. Queries are scaled by the root of the head's
+ * size, in the 27B models alone by that of width / heads; no key says so, hence the number of layers that means 27B (0:
+ * none). */
+void roco_keys_gemma(roco_keys *keys, roco_shape *shape, uint32_t layers_27b);
 /* model_rope.c: rope.freq_base and rope.scaling.* */
 void roco_keys_rope(roco_keys *keys, uint32_t n_context, roco_rope *rope);
 
