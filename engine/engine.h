@@ -108,6 +108,8 @@ typedef struct roco_step_item {
     bool decode;
     const roco_sampling *sampling; /* NULL: no token is wanted (the prompt goes on) */
     uint64_t sample_index;         /* number of the token to be drawn, from 0 */
+    const uint32_t *allowed;       /* see roco_draw; NULL: all tokens */
+    const roco_logit_rules *rules; /* NULL: none */
     float *logits;                 /* NULL, or [n_tokens, n_vocab] to be filled (tests, evaluation) */
     int32_t token;                 /* out: the drawn token, when sampling */
     roco_status status;            /* out: ROCO_OK, or ROCO_NUMERIC for this sequence alone */

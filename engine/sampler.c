@@ -25,7 +25,7 @@ uint64_t roco_seed_for_choice(uint64_t seed, uint32_t choice)
 }
 
 /* Uniform in [0, 1), 53 bits. */
-static double draw(uint64_t seed, uint64_t index)
+static double uniform(uint64_t seed, uint64_t index)
 {
     return (double)(mix(mix(seed) + index) >> 11) * 0x1p-53;
 }
@@ -146,9 +146,13 @@ static int32_t pick(const candidate *c, uint32_t n, double u)
 /* Under this temperature the second best token has no weight left in float32 unless it ties. */
 #define GREEDY_BELOW 1e-5f
 
-roco_status roco_sample(const roco_sampling *s, uint64_t index, float *logits, uint32_t n_vocab, void *scratch,
-                        int32_t *token)
+roco_status roco_sample(const roco_draw *draw, float *logits, uint32_t n_vocab, void *scratch, int32_t *token)
 {
+    const roco_sampling *s = draw->sampling;
+    if (draw->allowed && !roco_logits_mask(draw->allowed, logits, n_vocab))
+        return ROCO_NUMERIC;
+    if (draw->rules)
+        roco_logits_apply(draw->rules, draw->allowed, logits, n_vocab);
     int32_t best;
     roco_status status = find_highest(logits, n_vocab, &best);
     if (status)
@@ -174,6 +178,6 @@ roco_status roco_sample(const roco_sampling *s, uint64_t index, float *logits, u
         qsort(c, n, sizeof *c, by_probability);
         n = cut(s, c, n, total);
     }
-    *token = pick(c, n, draw(s->seed, index));
+    *token = pick(c, n, uniform(s->seed, draw->index));
     return ROCO_OK;
 }

@@ -91,8 +91,8 @@ static void take_logits(roco_engine *e, roco_step_item *item, uint32_t token, ui
     if (e->fault_nan && --e->fault_nan == 0)
         e->host_logits[n_vocab / 2] = NAN;
 #endif
-    item->status =
-        roco_sample(item->sampling, item->sample_index, e->host_logits, n_vocab, e->sampler_scratch, &item->token);
+    const roco_draw draw = {item->sampling, item->allowed, item->rules, item->sample_index};
+    item->status = roco_sample(&draw, e->host_logits, n_vocab, e->sampler_scratch, &item->token);
 }
 
 /* Where the logits of batch row `row` go. */

@@ -23,7 +23,7 @@ static int32_t sample(roco_sampling s, uint64_t index, roco_status expected)
     for (uint32_t i = 0; i < N; i++)
         logits[i] = logf(weights[i]);
     int32_t token = -1;
-    assert_int_equal(roco_sample(&s, index, logits, N, scratch, &token), expected);
+    assert_int_equal(roco_sample(&(roco_draw){.sampling = &s, .index = index}, logits, N, scratch, &token), expected);
     free(scratch);
     return token;
 }
@@ -49,7 +49,7 @@ static void test_greedy_tie_goes_to_the_lowest_id(void **state)
     char scratch[64];
     int32_t token;
     roco_sampling s = {.top_p = 1};
-    assert_int_equal(roco_sample(&s, 0, logits, 4, scratch, &token), ROCO_OK);
+    assert_int_equal(roco_sample(&(roco_draw){.sampling = &s}, logits, 4, scratch, &token), ROCO_OK);
     assert_int_equal(token, 1);
 }
 
@@ -122,7 +122,7 @@ static void test_a_row_that_cannot_be_trusted_is_an_error(void **state)
             int32_t token;
             roco_sampling s = {.temperature = temperatures[t], .top_p = 1};
             memcpy(logits, bad[i], sizeof logits);
-            assert_int_equal(roco_sample(&s, 0, logits, 3, scratch, &token), ROCO_NUMERIC);
+            assert_int_equal(roco_sample(&(roco_draw){.sampling = &s}, logits, 3, scratch, &token), ROCO_NUMERIC);
         }
 }
 
