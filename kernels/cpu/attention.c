@@ -63,6 +63,9 @@ static void lay_out_worker(roco_attention_worker *w, const roco_backend_config *
     w->order = carve(memory, used, s.columns * sizeof *w->order);
     w->victims = carve(memory, used, s.columns * sizeof *w->victims);
     w->inside = carve(memory, used, s.columns * sizeof *w->inside);
+    const uint32_t dim = l->key_dim > l->value_dim ? l->key_dim : l->value_dim;
+    w->block = carve(memory, used, (size_t)dim * ROCO_POLICY_BLOCK * sizeof *w->block);
+    w->vector = carve(memory, used, dim * sizeof *w->vector);
 }
 
 static void lay_out_stage(roco_attention_stage *stage, const roco_backend_config *config, unsigned char *memory,

@@ -4,6 +4,8 @@
  *   attention_head.c       one head's chunk: append, attend, evict
  *   attention_block.c      a few query rows over all slots: scores, softmax, statistics, weighted sum
  *   attention_slot.c       tokens in and out of pages
+ *   attention_vectors.c    keys and values as policies see them
+ *   attention_statistics.c what is kept of the weights for the policy
  *   attention_<isa>.c      the kernels
  *
  * A query row's result depends on its query and the slots it sees, bit for bit: every sum over slots or components runs
@@ -61,6 +63,8 @@ typedef struct roco_attention_worker {
     double *policy_scratch;    /* [2 columns] */
     uint32_t *order, *victims; /* [columns] */
     uint32_t *inside;          /* [columns] those that a sliding window still covers */
+    float *block;              /* [key_dim or value_dim][ROCO_POLICY_BLOCK] what a policy reads */
+    double *vector;            /* [key_dim or value_dim] */
 } roco_attention_worker;
 
 /* What one KV head's stride needs from its first row to its eviction, whichever threads work on it. */
@@ -111,6 +115,37 @@ typedef struct roco_attention_span {
 /* attention_block.c: attends and writes args->out. sum, sum_sq [columns]: grow by p and p^2; NULL without statistics.
  */
 void roco_attention_rows(const roco_attention_job *job, const roco_attention_span *span, float *sum, float *sum_sq);
+
+/* attention_statistics.c: does the chunk's head keep anything? */
+bool roco_statistics_kept(const roco_attention_job *job);
+
+/* Softmax weights of some neighbouring positions of a chunk, each with the rows of its group's query heads. */
+typedef struct roco_weights {
+    const float *rows; /* [n_positions * n_group], `stride` floats apart */
+    size_t stride;
+    uint32_t first, n_positions; /* rows of the chunk */
+    uint32_t n_group, n_columns;
+} roco_weights;
+
+/* Into a part's sum and sum_sq [columns]. */
+void roco_statistics_add_weights(const roco_attention_job *job, const roco_weights *weights, float *sum, float *sum_sq);
+/* What the parts found goes to the first n_pages pages of worker->pages. */
+void roco_statistics_commit(const roco_attention_job *job, uint32_t n_pages);
+/* What a token drew of a query's attention when it was given up at `now`; 0 where the policy keeps neither S nor p. */
+float roco_statistics_mass(const roco_policy *policy, float sum, int32_t position, int32_t now);
+
+/* attention_vectors.c: the keys or values of a view of n tokens. `span` tells which of worker->pages hold them;
+ * `inside` [n], or NULL: all columns. Borrows all three. */
+typedef struct roco_attention_vectors {
+    roco_policy_vectors vectors;
+    const roco_attention_job *job;
+    const roco_attention_span *span;
+    const uint32_t *inside;
+    uint32_t n;
+    bool values;
+} roco_attention_vectors;
+roco_attention_vectors roco_attention_vectors_make(const roco_attention_job *job, const roco_attention_span *span,
+                                                   uint32_t n, const uint32_t *inside, bool values);
 
 /* attention_slot.c. `slot` counts from the page's start. */
 void roco_slot_put(const roco_attention_job *job, uint32_t chunk_row, unsigned char *page, uint32_t slot);

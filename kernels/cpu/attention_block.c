@@ -129,21 +129,6 @@ static void store_rows(const roco_attention_job *job, const block *b)
     }
 }
 
-/* The block's p into the statistics: of all rows, or of the chunk's last position alone when that is what the policy
- * asks for. */
-static void add_weights(const roco_attention_job *job, const block *b, float *sum, float *sum_sq)
-{
-    uint32_t n = b->n_positions;
-    const float *scores = job->worker->scores;
-    if (job->chunk->sequence->policy->needs_last) {
-        if (b->first + n < job->chunk->n_rows)
-            return;
-        scores += (size_t)(n - 1) * b->n_group * b->scores_stride;
-        n = 1;
-    }
-    job->scratch->kernels->statistics(scores, b->scores_stride, n, b->n_group, b->n_columns, sum, sum_sq);
-}
-
 void roco_attention_rows(const roco_attention_job *job, const roco_attention_span *span, float *sum, float *sum_sq)
 {
     const roco_kv_layout *l = &job->args->layout;
@@ -159,8 +144,15 @@ void roco_attention_rows(const roco_attention_job *job, const roco_attention_spa
         b.out_stride = roco_row_floats(l->value_dim);
         load_queries(job, &b);
         weights(job, span, &b);
-        if (sum != NULL)
-            add_weights(job, &b, sum, sum_sq);
+        if (sum != NULL) {
+            const roco_weights weights_of_block = {.rows = job->worker->scores,
+                                                   .stride = b.scores_stride,
+                                                   .first = b.first,
+                                                   .n_positions = b.n_positions,
+                                                   .n_group = b.n_group,
+                                                   .n_columns = b.n_columns};
+            roco_statistics_add_weights(job, &weights_of_block, sum, sum_sq);
+        }
         weighted_sum(job, span, &b);
         store_rows(job, &b);
     }

@@ -24,18 +24,12 @@ static uint32_t list_pages(const roco_attention_job *job, uint32_t n_slots)
     return n_pages;
 }
 
-/* The last query's p, when the policy asks for that, stands where S else does. */
-static bool needs_sums(const roco_attention_job *job)
-{
-    return job->chunk->sequence->policy->needs_statistics || job->chunk->sequence->policy->needs_last;
-}
-
 /* The listed pages' state into the worker's column arrays. */
 static void load_columns(const roco_attention_job *job, uint32_t n_pages)
 {
     const roco_kv_layout *l = &job->args->layout;
     roco_attention_worker *w = job->worker;
-    bool statistics = needs_sums(job);
+    bool statistics = roco_statistics_kept(job);
     for (uint32_t i = 0; i < n_pages; i++) {
         memcpy(w->position + i * l->slots, roco_kv_positions(l, w->pages[i]), ROCO_PAGE_SLOTS * sizeof(int32_t));
         if (!statistics)
@@ -51,28 +45,47 @@ static uint32_t prompt_budget(const roco_attention_job *job)
     return job->head->budget - job->head->reserved;
 }
 
-/* Asks the policy for `surplus` of the first n columns; the answer is in worker->victims. */
-static void ask_policy(const roco_attention_job *job, uint32_t n, uint32_t surplus)
+/* Asks the policy for `surplus` of n columns, those of `inside` when that is not NULL; the answer is in
+ * worker->victims.
+ */
+static void ask_policy(const roco_attention_job *job, const roco_attention_span *span, uint32_t n,
+                       const uint32_t *inside, uint32_t surplus)
 {
-    const uint32_t budget = job->chunk->decode ? job->head->budget : prompt_budget(job);
     const roco_kv_sequence *sequence = job->chunk->sequence;
+    const roco_policy *policy = sequence->policy;
+    const roco_attention_vectors keys = roco_attention_vectors_make(job, span, n, inside, false);
+    const roco_attention_vectors values = roco_attention_vectors_make(job, span, n, inside, true);
     roco_attention_worker *w = job->worker;
-    bool statistics = sequence->policy->needs_statistics, last = sequence->policy->needs_last;
+    const bool sums = policy->needs_statistics || policy->window > 0;
     const roco_policy_view view = {.n = n,
                                    .position = w->position,
-                                   .sum = statistics ? w->sum : NULL,
-                                   .sum_sq = statistics ? w->sum_sq : NULL,
-                                   .last = last ? w->sum : NULL,
+                                   .sum = sums ? w->sum : NULL,
+                                   .sum_sq = sums ? w->sum_sq : NULL,
+                                   .last = policy->needs_last ? w->sum : NULL,
+                                   .keys = policy->needs_keys ? &keys.vectors : NULL,
+                                   .values = policy->needs_values ? &values.vectors : NULL,
                                    .stream = (uint64_t)job->args->layer << 32 | job->kv_head,
                                    .now = job->chunk->position + (int32_t)job->chunk->n_rows - 1,
-                                   .budget = budget,
+                                   .budget = job->chunk->decode ? job->head->budget : prompt_budget(job),
                                    .pins = sequence->pins,
                                    .n_pins = sequence->n_pins,
                                    .sink = sequence->sink,
                                    .recent = sequence->recent,
                                    .scratch = w->policy_scratch,
+                                   .vector = policy->needs_keys || policy->needs_values ? w->vector : NULL,
                                    .order = w->order};
-    sequence->policy->select(&view, surplus, w->victims);
+    policy->select(&view, surplus, w->victims);
+}
+
+/* What the first n_chosen victims, columns or numbers of inside ones, drew of attention. */
+static void add_mass(const roco_attention_job *job, uint32_t n_chosen)
+{
+    const roco_attention_worker *w = job->worker;
+    const int32_t now = job->chunk->position + (int32_t)job->chunk->n_rows - 1;
+    for (uint32_t i = 0; i < n_chosen && roco_statistics_kept(job); i++) {
+        const uint32_t j = w->victims[i];
+        job->head->evicted_mass += roco_statistics_mass(job->chunk->sequence->policy, w->sum[j], w->position[j], now);
+    }
 }
 
 static uint32_t count_up_to(const int32_t *position, uint32_t n, int32_t last)
@@ -112,14 +125,17 @@ static void merge_victims(roco_attention_worker *w, uint32_t n, uint32_t n_insid
     }
 }
 
-/* Tokens that fell out of the window go first, oldest before newer; the policy chooses the rest among the others. */
-static void select_victims(const roco_attention_job *job, uint32_t n, uint32_t surplus)
+/* Tokens that fell out of the window go first, oldest before newer; the policy chooses the rest among the others. Of
+ * those, when they go now, it is noted what they drew. */
+static void select_victims(const roco_attention_job *job, const roco_attention_span *span, uint32_t n, uint32_t surplus,
+                           bool go_now)
 {
     roco_attention_worker *w = job->worker;
     int64_t last = (int64_t)job->chunk->position + job->chunk->n_rows - job->args->window;
     uint32_t n_out = job->args->window > 0 && last >= 0 ? count_up_to(w->position, n, (int32_t)last) : 0;
     if (n_out == 0) {
-        ask_policy(job, n, surplus);
+        ask_policy(job, span, n, NULL, surplus);
+        add_mass(job, go_now ? surplus : 0);
         return;
     }
     uint32_t n_victims = 0, n_inside = 0;
@@ -138,7 +154,8 @@ static void select_victims(const roco_attention_job *job, uint32_t n, uint32_t s
         w->sum[n_inside] = w->sum[j];
         w->sum_sq[n_inside++] = w->sum_sq[j];
     }
-    ask_policy(job, n_inside, surplus - n_out);
+    ask_policy(job, span, n_inside, w->inside, surplus - n_out);
+    add_mass(job, go_now ? surplus - n_out : 0);
     merge_victims(w, n, n_inside, surplus - n_out);
 }
 
@@ -147,13 +164,6 @@ static void select_victims(const roco_attention_job *job, uint32_t n, uint32_t s
 static bool is_staged(const roco_attention_job *job)
 {
     return job->head->evicts && !job->chunk->decode;
-}
-
-/* A head that holds its whole window gives up what has left it, and no policy is asked. */
-static bool keeps_statistics(const roco_attention_job *job)
-{
-    bool whole = job->head->budget == job->args->window && job->head->reserved == 0;
-    return job->head->evicts && needs_sums(job) && !whole;
 }
 
 static unsigned char *staged_page(const roco_attention_job *job, uint32_t chunk_row)
@@ -185,6 +195,19 @@ uint32_t roco_attention_n_parts(const roco_attention_scratch *scratch, const roc
     return (chunk->n_rows + scratch->part_rows - 1) / scratch->part_rows;
 }
 
+/* What the token that a decoded one is about to replace drew. One outside the window drew nothing. */
+static void note_victim(const roco_attention_job *job)
+{
+    const roco_kv_layout *l = &job->args->layout;
+    unsigned char *page = page_of(job, job->head->victim);
+    const uint32_t slot = job->head->victim % l->slots;
+    const int32_t position = roco_kv_positions(l, page)[slot], now = job->chunk->position - 1;
+    const bool outside = job->args->window > 0 && (int64_t)position <= (int64_t)now - job->args->window;
+    if (roco_statistics_kept(job) && !outside)
+        job->head->evicted_mass +=
+            roco_statistics_mass(job->chunk->sequence->policy, roco_kv_sums(l, page)[slot], position, now);
+}
+
 void roco_attention_prepare(const roco_attention_job *job)
 {
     roco_kv_head *head = job->head;
@@ -195,6 +218,7 @@ void roco_attention_prepare(const roco_attention_job *job)
             roco_slot_put(job, i, staged_page(job, i), i % slots);
     } else if (head->evicts && head->held == head->budget) {
         ROCO_CHECK(head->victim < head->held);
+        note_victim(job);
         roco_slot_put(job, 0, page_of(job, head->victim), head->victim % slots);
     } else {
         /* A plain head is only ever appended to: slots are in position order, and a row sees those before its own. */
@@ -212,33 +236,13 @@ void roco_attention_part(const roco_attention_job *job, uint32_t part)
     span.first = part * scratch->part_rows;
     span.n_rows = span.n_rows - span.first < scratch->part_rows ? span.n_rows - span.first : scratch->part_rows;
     float *sum = NULL, *sum_sq = NULL;
-    if (keeps_statistics(job)) {
+    if (roco_statistics_kept(job)) {
         sum = job->stage->sum + part * scratch->columns;
         sum_sq = job->stage->sum_sq + part * scratch->columns;
         memset(sum, 0, n_columns * sizeof *sum);
         memset(sum_sq, 0, n_columns * sizeof *sum_sq);
     }
     roco_attention_rows(job, &span, sum, sum_sq);
-}
-
-/* S and S2 of the listed pages grow by what the parts found, in the order of the parts. Of the last query alone only
- * one part found something, and what earlier ones paid is forgotten. */
-static void add_statistics(const roco_attention_job *job, uint32_t n_pages)
-{
-    const roco_kv_layout *l = &job->args->layout;
-    uint32_t n_parts = roco_attention_n_parts(job->scratch, job->chunk);
-    for (uint32_t i = 0; i < n_pages; i++) {
-        float *sum = roco_kv_sums(l, job->worker->pages[i]), *sum_sq = roco_kv_sums_sq(l, job->worker->pages[i]);
-        if (job->chunk->sequence->policy->needs_last)
-            memset(sum, 0, ROCO_PAGE_SLOTS * sizeof *sum);
-        for (uint32_t part = 0; part < n_parts; part++) {
-            size_t column = part * job->scratch->columns + (size_t)i * l->slots;
-            for (uint32_t j = 0; j < ROCO_PAGE_SLOTS; j++) {
-                sum[j] += job->stage->sum[column + j];
-                sum_sq[j] += job->stage->sum_sq[column + j];
-            }
-        }
-    }
 }
 
 /* Moves the stride's survivors into the free slots, then over the `surplus` victims of the cache, which come first in
@@ -273,7 +277,7 @@ static void evict_surplus(const roco_attention_job *job, const roco_attention_sp
         memmove(w->position + span->old, w->position + span->base, span->n_rows * sizeof *w->position);
         memmove(w->sum + span->old, w->sum + span->base, span->n_rows * sizeof *w->sum);
         memmove(w->sum_sq + span->old, w->sum_sq + span->base, span->n_rows * sizeof *w->sum_sq);
-        select_victims(job, n, surplus);
+        select_victims(job, span, n, surplus, true);
     }
     commit_stride(job, surplus);
 }
@@ -283,8 +287,8 @@ void roco_attention_finish(const roco_attention_job *job)
     roco_kv_head *head = job->head;
     roco_attention_span span;
     uint32_t n_pages = open_span(job, &span);
-    if (keeps_statistics(job))
-        add_statistics(job, n_pages);
+    if (roco_statistics_kept(job))
+        roco_statistics_commit(job, n_pages);
     if (is_staged(job))
         evict_surplus(job, &span, n_pages);
     else
@@ -294,7 +298,8 @@ void roco_attention_finish(const roco_attention_job *job)
     head->victim = ROCO_NO_SLOT;
     if (head->held == head->budget) {
         load_columns(job, list_pages(job, head->held));
-        select_victims(job, head->held, 1);
+        span.old = span.base = head->held;
+        select_victims(job, &span, head->held, 1, false);
         head->victim = job->worker->victims[0];
     }
 }
