@@ -1,5 +1,5 @@
-/* One POST /v1/completions or /v1/chat/completions from its body to its last event; shared by the completion*.c files.
- * Loop thread.
+/* One POST /v1/completions or /v1/chat/completions from its body to its last event; shared by completions.c and the
+ * writers. Loop thread.
  *
  * It outlives its exchange: events of its jobs come until each job's last one was taken.
  */
@@ -26,8 +26,9 @@ struct roco_completion {
     roco_completion *previous, *next;
     roco_exchange *exchange; /* NULL once answered or gone */
     char label[129];         /* the exchange's id, which the jobs borrow */
-    char id[32];             /* "cmpl-...", "chatcmpl-..." */
+    char id[32];             /* of the reply: the writer's prefix and 16 digits */
     roco_endpoint endpoint;
+    const struct roco_writer *writer; /* of the endpoint */
     time_t created;
     uint64_t arrival_ns;
 
@@ -43,11 +44,5 @@ struct roco_completion {
 
     bool settled; /* the outcome is counted */
 };
-
-/* completion_reply.c: the JSON of replies, appended to c->out. Chunks: what there is to say of the choice now. */
-void roco_completion_write_chunks(roco_completion *c, roco_completion_slot *slot);
-void roco_completion_write_usage_chunk(roco_completion *c);
-void roco_completion_write_whole(roco_completion *c);
-void roco_completion_write_error(roco_completion *c, const roco_problem *problem);
 
 #endif

@@ -2,8 +2,8 @@
  * Loop thread. */
 #include "config/clock.h"
 #include "config/log.h"
-#include "server/completion.h"
 #include "server/sse.h"
+#include "server/writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,13 +28,13 @@ static roco_completion *open_completion(roco_app *app, const roco_exchange *exch
     c->arrival_ns = roco_now_ns();
     c->created = time(NULL);
     c->endpoint = endpoint;
+    c->writer = roco_writer_of(endpoint);
     snprintf(c->label, sizeof c->label, "%s", roco_exchange_id(exchange));
     /* Not the exchange's id: a client may use that one again and again. */
     uint64_t unique = c->arrival_ns;
     if (getrandom(&unique, sizeof unique, GRND_NONBLOCK) != (ssize_t)sizeof unique)
         unique = c->arrival_ns;
-    snprintf(c->id, sizeof c->id, "%scmpl-%016llx", endpoint == ROCO_ENDPOINT_CHAT ? "chat" : "",
-             (unsigned long long)unique);
+    snprintf(c->id, sizeof c->id, "%s%016llx", c->writer->id_prefix, (unsigned long long)unique);
     c->next = app->completions;
     if (c->next)
         c->next->previous = c;
@@ -111,7 +111,7 @@ static void fail(roco_completion *c, const roco_problem *problem, roco_outcome o
     settle(c, outcome);
     cancel_jobs(c);
     if (c->streaming) {
-        roco_completion_write_error(c, problem);
+        c->writer->error(c, problem);
         if (!flush(c))
             return;
         roco_exchange_stream_end(c->exchange, false);
@@ -160,16 +160,14 @@ static void complete(roco_completion *c)
 {
     settle(c, outcome_of(c));
     if (!c->streaming) {
-        roco_completion_write_whole(c);
+        c->writer->whole(c);
         if (c->out.failed) {
             fail_with(c, ROCO_NO_MEMORY, "out of memory");
             return;
         }
         roco_exchange_reply(c->exchange, 200, "application/json", c->out.buffer.data, c->out.buffer.size, NULL);
     } else {
-        if (c->jobs.include_usage)
-            roco_completion_write_usage_chunk(c);
-        roco_sse_done(&c->out);
+        c->writer->end(c);
         if (!flush(c))
             return;
         roco_exchange_stream_end(c->exchange, true);
@@ -191,7 +189,7 @@ static void take(roco_completion *c, roco_completion_slot *slot, const roco_even
         return;
     }
     if (c->streaming && (choice->ready || choice->done)) {
-        roco_completion_write_chunks(c, slot);
+        c->writer->advance(c, slot);
         roco_choice_sent(choice);
         if (!flush(c))
             return;
