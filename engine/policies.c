@@ -5,12 +5,26 @@
 #include <string.h>
 
 /* In the order of their ids. */
-#define POLICIES(FIRST, NEXT) FIRST(full) NEXT(roco) NEXT(recency) NEXT(mean) NEXT(h2o) NEXT(tova) NEXT(random)
+#define POLICIES(FIRST, NEXT)                                                                                          \
+    FIRST(full, "full")                                                                                                \
+    NEXT(roco, "roco")                                                                                                 \
+    NEXT(recency, "recency")                                                                                           \
+    NEXT(mean, "mean")                                                                                                 \
+    NEXT(h2o, "h2o")                                                                                                   \
+    NEXT(tova, "tova")                                                                                                 \
+    NEXT(random, "random")                                                                                             \
+    NEXT(keydiff, "keydiff")                                                                                           \
+    NEXT(roco_caote, "roco+caote")                                                                                     \
+    NEXT(h2o_caote, "h2o+caote")                                                                                       \
+    NEXT(tova_caote, "tova+caote")                                                                                     \
+    NEXT(vatp, "vatp")                                                                                                 \
+    NEXT(snapkv, "snapkv")                                                                                             \
+    NEXT(rkv, "r-kv")
 
-#define DECLARE(name) extern const roco_policy roco_policy_##name;
+#define DECLARE(symbol, name) extern const roco_policy roco_policy_##symbol;
 POLICIES(DECLARE, DECLARE)
 
-#define ROW(name) &roco_policy_##name,
+#define ROW(symbol, name) &roco_policy_##symbol,
 static const roco_policy *const registry[] = {POLICIES(ROW, ROW) NULL};
 
 const roco_policy *const *roco_policies(void)
@@ -28,7 +42,7 @@ const roco_policy *roco_policy_find(const char *name)
 
 const char *roco_policy_names(void)
 {
-#define FIRST_NAME(name) #name
-#define NEXT_NAME(name)  ", " #name
+#define FIRST_NAME(symbol, name) name
+#define NEXT_NAME(symbol, name)  ", " name
     return POLICIES(FIRST_NAME, NEXT_NAME);
 }

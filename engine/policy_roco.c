@@ -76,33 +76,34 @@ static uint32_t find_one(const roco_policy_view *view, uint32_t k)
     return n_no_higher <= k ? victim : ROCO_NO_SLOT;
 }
 
-/* variance, mean [n]: finite or -infinity where unprotected, +infinity where protected. */
-static void measure(const roco_policy_view *view, double *variance, double *mean)
+void roco_select_in_scope(const roco_policy_view *view, uint32_t surplus, uint32_t *victims)
 {
+    double *variance = view->scratch, *key = view->scratch + view->n;
+    const uint32_t k = scope(view, surplus);
     for (uint32_t j = 0; j < view->n; j++) {
-        double n = queries(view, j), v = spread(view, j) / (n * n), m = sum(view, j) / n;
+        double n = queries(view, j), v = spread(view, j) / (n * n);
         variance[j] = v < DBL_MAX ? v : DBL_MAX;
-        mean[j] = m < DBL_MAX ? m : DBL_MAX;
         if (roco_policy_protects(view, j))
-            variance[j] = mean[j] = INFINITY;
+            variance[j] = key[j] = INFINITY;
         view->order[j] = j;
     }
+    /* Protected tokens may fill up the candidates; by their key they come last, and surplus others precede them. */
+    roco_select_lowest(variance, view->position, view->order, view->n, k);
+    roco_select_lowest(key, view->position, view->order, k, surplus);
+    roco_select_finish(view->n, view->order, surplus, view->scratch, victims);
 }
 
 static void select_roco(const roco_policy_view *view, uint32_t surplus, uint32_t *victims)
 {
-    double *variance = view->scratch, *mean = view->scratch + view->n;
-    uint32_t k = scope(view, surplus);
+    double *mean = view->scratch + view->n;
     if (surplus == 1) {
-        *victims = find_one(view, k);
+        *victims = find_one(view, scope(view, surplus));
         if (*victims != ROCO_NO_SLOT)
             return;
     }
-    measure(view, variance, mean);
-    /* Protected tokens may fill up the candidates; by their mean they come last, and surplus others precede them. */
-    roco_select_lowest(variance, view->position, view->order, view->n, k);
-    roco_select_lowest(mean, view->position, view->order, k, surplus);
-    roco_select_finish(view->n, view->order, surplus, view->scratch, victims);
+    for (uint32_t j = 0; j < view->n; j++)
+        mean[j] = fmin(sum(view, j) / queries(view, j), DBL_MAX);
+    roco_select_in_scope(view, surplus, victims);
 }
 
 const roco_policy roco_policy_roco = {

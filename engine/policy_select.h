@@ -30,6 +30,23 @@ static inline double roco_policy_key(float statistic)
     return fmax(fmin((double)statistic, DBL_MAX), -DBL_MAX);
 }
 
+/* A mean over the n queries a token has seen, as a key. */
+static inline double roco_policy_mean_key(const roco_policy_view *view, uint32_t j)
+{
+    return roco_policy_key(view->sum[j]) / ((double)view->now - view->position[j] + 1);
+}
+
+/* Fills view->order with all slots, oldest token first. */
+void roco_select_by_position(const roco_policy_view *view);
+
+/* Moves keys of neighbours: to[j] = mean, or maximum, of from over the `width` (odd) tokens around j in position order,
+ * fewer at the ends. Both [n]. Overwrites view->order. */
+void roco_select_pool(const roco_policy_view *view, uint32_t width, bool maximum, const double *from, double *to);
+
+/* The `surplus` tokens with the lowest keys, view->scratch[n..2n), none of them NaN, among the candidates of RoCo's
+ * scope (policy_roco.c). Overwrites scratch. */
+void roco_select_in_scope(const roco_policy_view *view, uint32_t surplus, uint32_t *victims);
+
 /* The `surplus` unprotected tokens with the lowest keys, view->scratch[0..n); ties by position. What has the key
  * infinity is taken after all others. Writes victims as a policy's select does. */
 void roco_select_unprotected(const roco_policy_view *view, uint32_t surplus, uint32_t *victims);

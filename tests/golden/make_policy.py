@@ -4,11 +4,13 @@
     make_policy.py > policy.txt          needs numpy
 
 A line is `policy kind seed n budget surplus now sink recent : victims' positions, ascending`. The cache itself is not in
-the file: tests/unit/engine/test_policy.c draws the same one from (kind, seed) with the same generator.
+the file: tests/unit/engine/test_policy.c draws the same one from (kind, seed) with the same generator. The rules of
+policies that the project's design does not define are those that the head of engine/policy_<name>.c states.
 """
 import numpy as np
 
 MASK = (1 << 64) - 1
+DIM = 8
 
 
 class Stream:
@@ -56,17 +58,60 @@ def cache(kind, seed, n, last):
     return pos, S.astype(np.float64), S2.astype(np.float64), now
 
 
+def vectors(seed, n, dim):
+    """K and V [n, dim], float32, in position order; keys share a direction, as real ones do."""
+    r = Stream(seed)
+    draw = lambda: np.array([[np.float32(r.unit() - 0.5) for _ in range(dim)] for _ in range(n)]).astype(np.float64)
+    K, V = draw(), draw()
+    K[:, 0] += 0.5
+    return K, V
+
+
+def pool(x, width, reduce):
+    half = width // 2
+    return np.array([reduce(x[max(i - half, 0):i + half + 1]) for i in range(len(x))])
+
+
+def likeness(K):
+    """Mean cosine with all keys."""
+    k = K / np.linalg.norm(K, axis=-1, keepdims=True)
+    return (k * k.mean(0)).sum(-1)
+
+
+def caote(a, V):
+    a = a / a.sum()
+    return a / np.maximum(1 - a, 1e-6) * np.linalg.norm(V - a @ V, axis=-1)
+
+
 def random_key(layer, head, now, position):
     """The rule that engine/policy_random.c states."""
     stream = Stream(layer << 32 | head).next()
     return float(Stream((stream + (now << 32) + position) & MASK).next() >> 11)
 
 
-def victims(policy, pos, S, S2, budget, surplus, now, sink, recent, ratio=0.1):
-    """The reference's rule; slots are in position order, so stable sorts break ties by lowest position."""
+def victims(policy, pos, S, S2, K, V, budget, surplus, now, sink, recent, ratio=0.1):
+    """The reference's rule; slots are in position order, so stable sorts break ties by lowest position. Where a policy keeps
+    something else of the attention than S and S2, that stands in their place, as in the slots."""
     n = now - pos + 1.0
     mean = S / n
     newest = pos > now - recent
+    score, guard = None, (pos < sink) | newest
+    if policy == "keydiff":
+        score = -likeness(K)
+    elif policy == "tova+caote":
+        score = caote(S, V)
+    elif policy == "h2o+caote":
+        score, guard = caote(S, V), guard | (pos > now - int(budget * ratio))
+    elif policy == "vatp":
+        score = mean * np.abs(V).sum(-1)
+    elif policy == "snapkv":
+        score, guard = pool(np.maximum(S, S2), 5, np.mean), guard | (pos > now - min(32, budget // 4))
+    elif policy == "r-kv":
+        seen = now - np.maximum(np.maximum(pos, (now // 8 - 1) * 8), 0) + 1
+        similar = np.exp(likeness(K))
+        score = 0.1 * pool((S + S2) / seen, 7, np.max) - 0.9 * similar / similar.sum()
+    if score is not None:
+        return np.argsort(np.where(guard, np.inf, score), kind="stable")[:surplus]
     if policy == "recency":
         score, guard = pos.astype(float), pos < sink
     elif policy == "h2o":
@@ -78,7 +123,9 @@ def victims(policy, pos, S, S2, budget, surplus, now, sink, recent, ratio=0.1):
     elif policy == "random":
         score, guard = np.array([random_key(5, 2, now, int(p)) for p in pos]), (pos < sink) | newest
     else:
-        std = np.sqrt(np.maximum(S2 / n - mean * mean, 0))
+        if policy == "roco+caote":
+            mean = caote(mean, V)
+        std = np.sqrt(np.maximum(S2 / n - (S / n) ** 2, 0))
         std = np.where((pos < sink) | newest, np.inf, std)
         candidate = np.zeros(len(n), bool)
         candidate[np.argsort(std, kind="stable")[:max(budget - int(budget * ratio) - sink, surplus)]] = True
@@ -88,7 +135,8 @@ def victims(policy, pos, S, S2, budget, surplus, now, sink, recent, ratio=0.1):
 
 def main():
     seed = 1
-    for policies in (("roco", "recency"), ("mean",), ("h2o",), ("tova",), ("random",)):
+    for policies in (("roco", "recency"), ("mean",), ("h2o",), ("tova",), ("random",), ("keydiff",), ("roco+caote",),
+                     ("h2o+caote",), ("tova+caote",), ("vatp",), ("snapkv",), ("r-kv",)):
         for kind in ("random", "coarse", "equal", "steady"):
             for budget, surplus, sink, recent in (
                     (32, 8, 4, 10), (32, 64, 4, 10), (40, 1, 4, 10), (64, 1, 4, 10), (64, 16, 0, 10), (64, 64, 4, 0),
@@ -98,7 +146,8 @@ def main():
                 n = budget if surplus == 1 else budget + surplus
                 for policy in policies:
                     pos, S, S2, now = cache(kind, seed, n, seed % 2)
-                    gone = sorted(pos[victims(policy, pos, S, S2, budget, surplus, now, sink, recent)])
+                    K, V = vectors(seed + 10 ** 6, n, DIM)
+                    gone = sorted(pos[victims(policy, pos, S, S2, K, V, budget, surplus, now, sink, recent)])
                     print(policy, kind, seed, n, budget, surplus, now, sink, recent, ":", *gone)
                     seed += 1
 

@@ -67,7 +67,9 @@ def engine_logits(build, path, out, policy, budget, stride):
 
 @pytest.mark.parametrize("policy, budget, stride", [
     *((policy, *sizes) for policy in ("roco", "recency") for sizes in ((32, 16), (40, 16), (64, 64), (200, 64))),
-    ("mean", 40, 16), ("h2o", 64, 64), ("tova", 40, 16)])
+    ("mean", 40, 16), ("h2o", 64, 64), ("tova", 40, 16), ("random", 40, 16), ("keydiff", 40, 16), ("roco+caote", 64, 16),
+    ("h2o+caote", 40, 16), ("tova+caote", 40, 16), ("vatp", 64, 64), ("snapkv", 40, 16), ("snapkv", 64, 64), ("r-kv", 48, 16),
+    ("r-kv", 64, 64)])
 def test_logits_are_those_of_a_dense_model_that_masks_the_evicted(build, tiny, tmp_path, policy, budget, stride):
     path, model, ids = tiny
     trace = []

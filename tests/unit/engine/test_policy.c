@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #define MAX_N 1300
+#define DIM   8 /* of keys and values */
 
 typedef struct cache {
     uint32_t n;
@@ -20,7 +21,27 @@ typedef struct cache {
     float sum[MAX_N], sum_sq[MAX_N];
     double scratch[2 * MAX_N];
     uint32_t order[MAX_N], victims[MAX_N];
+    float keys[MAX_N][DIM], values[MAX_N][DIM];
+    double vector[DIM];
 } cache;
+
+/* What a backend does for the policies that look at keys or values. */
+typedef struct vectors {
+    roco_policy_vectors base;
+    float (*from)[DIM];
+    uint32_t n;
+    float *block; /* [DIM][ROCO_POLICY_BLOCK] */
+} vectors;
+
+static const float *read_block(const roco_policy_vectors *base, uint32_t first)
+{
+    const vectors *v = (const vectors *)base;
+    assert_true(first < v->n && first % ROCO_POLICY_BLOCK == 0);
+    for (uint32_t c = 0; c < DIM; c++)
+        for (uint32_t i = 0; i < ROCO_POLICY_BLOCK; i++)
+            v->block[c * ROCO_POLICY_BLOCK + i] = first + i < v->n ? v->from[first + i][c] : 0;
+    return v->block;
+}
 
 static uint64_t draw(uint64_t *state) /* splitmix64, as the golden's script */
 {
@@ -66,6 +87,19 @@ static void fill(cache *c, const char *kind, uint64_t seed, uint32_t n, int32_t 
         c->sum[j] = (float)(m * seen);
         c->sum_sq[j] = (float)(v * seen);
     }
+    uint64_t vectors_state = seed + 1000000;
+    for (uint32_t j = 0; j < 2 * n; j++)
+        for (uint32_t d = 0; d < DIM; d++)
+            *(j < n ? &c->keys[j][d] : &c->values[j - n][d]) =
+                (float)(unit(&vectors_state) - 0.5 + (j < n && d == 0 ? 0.5 : 0));
+}
+
+static void swap_vectors(float *a, float *b)
+{
+    float t[DIM];
+    memcpy(t, a, sizeof t);
+    memcpy(a, b, sizeof t);
+    memcpy(b, t, sizeof t);
 }
 
 static void shuffle(cache *c, uint64_t seed)
@@ -76,16 +110,25 @@ static void shuffle(cache *c, uint64_t seed)
         float s = c->sum[i], q = c->sum_sq[i];
         c->position[i] = c->position[j], c->sum[i] = c->sum[j], c->sum_sq[i] = c->sum_sq[j];
         c->position[j] = p, c->sum[j] = s, c->sum_sq[j] = q;
+        swap_vectors(c->keys[i], c->keys[j]);
+        swap_vectors(c->values[i], c->values[j]);
     }
 }
 
 /* Runs the policy and checks what every answer must satisfy. */
 static void run(const roco_policy *policy, cache *c, uint32_t budget, uint32_t surplus, uint32_t sink, uint32_t recent)
 {
+    float block[DIM * ROCO_POLICY_BLOCK];
+    const bool sums = policy->needs_statistics || policy->window;
+    const vectors keys = {{DIM, read_block}, c->keys, c->n, block},
+                  values = {{DIM, read_block}, c->values, c->n, block};
     roco_policy_view view = {.n = c->n,
                              .position = c->position,
-                             .sum = policy->needs_statistics ? c->sum : NULL,
-                             .sum_sq = policy->needs_statistics ? c->sum_sq : NULL,
+                             .sum = sums ? c->sum : NULL,
+                             .sum_sq = sums ? c->sum_sq : NULL,
+                             .keys = policy->needs_keys ? &keys.base : NULL,
+                             .values = policy->needs_values ? &values.base : NULL,
+                             .vector = policy->needs_keys || policy->needs_values ? c->vector : NULL,
                              .last = policy->needs_last ? c->sum : NULL,
                              .stream = (uint64_t)5 << 32 | 2,
                              .now = c->now,
@@ -141,7 +184,7 @@ static void test_golden(void **state)
         }
         cases++;
     }
-    assert_int_equal(cases, 384);
+    assert_int_equal(cases, 832);
     free(c);
     fclose(file);
 }
@@ -246,6 +289,10 @@ static void test_any_float(void **state)
                 c->sum[j] = odd[draw(&state_) % n_odd];
             if (draw(&state_) % 2)
                 c->sum_sq[j] = odd[draw(&state_) % n_odd];
+            if (seed % 2) {
+                c->keys[j][draw(&state_) % DIM] = odd[draw(&state_) % n_odd];
+                c->values[j][draw(&state_) % DIM] = odd[draw(&state_) % n_odd];
+            }
         }
         for (const roco_policy *const *policy = roco_policies() + 1; *policy; policy++) {
             run(*policy, c, 96, 1, 4, 10);
@@ -274,7 +321,10 @@ static void test_registry(void **state)
     assert_string_equal(all[ROCO_POLICY_FULL]->name, "full");
     assert_null(roco_policy_find("fullx"));
     assert_null(roco_policy_find(""));
-    assert_string_equal(roco_policy_names(), "full, roco, recency, mean, h2o, tova, random");
+    assert_string_equal(
+        roco_policy_names(),
+        "full, roco, recency, mean, h2o, tova, random, keydiff, roco+caote, h2o+caote, tova+caote, vatp, "
+        "snapkv, r-kv");
 }
 
 int main(void)
