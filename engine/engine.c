@@ -122,8 +122,10 @@ static roco_status open_buffers(roco_engine *e, roco_error *error)
     e->host_cosines = calloc(angles, sizeof *e->host_cosines);
     e->host_sines = calloc(angles, sizeof *e->host_sines);
     e->host_logits = calloc(s->n_vocab, sizeof *e->host_logits);
+    e->model_logits = calloc(s->n_vocab, sizeof *e->model_logits);
     e->sampler_scratch = malloc(roco_sampler_scratch_bytes(s->n_vocab));
-    if (!e->ids || !e->chunks || !e->host_cosines || !e->host_sines || !e->host_logits || !e->sampler_scratch)
+    if (!e->ids || !e->chunks || !e->host_cosines || !e->host_sines || !e->host_logits || !e->model_logits ||
+        !e->sampler_scratch)
         return roco_fail(error, ROCO_NO_MEMORY, "step-tokens", "out of memory for the tables of %zu rows", rows);
     return ROCO_OK;
 }
@@ -193,6 +195,7 @@ void roco_engine_close(roco_engine *e)
     free(e->host_cosines);
     free(e->host_sines);
     free(e->host_logits);
+    free(e->model_logits);
     free(e->sampler_scratch);
     free(e->ranks);
     free(e);

@@ -11,6 +11,7 @@
 #include "config/options.h"
 #include "config/status.h"
 #include "engine/gguf.h"
+#include "engine/logprobs.h"
 #include "engine/sampler.h"
 #include "kernels/backend.h"
 #include "kernels/policy.h"
@@ -111,8 +112,13 @@ typedef struct roco_step_item {
     const uint32_t *allowed;       /* see roco_draw; NULL: all tokens */
     const roco_logit_rules *rules; /* NULL: none */
     float *logits;                 /* NULL, or [n_tokens, n_vocab] to be filled (tests, evaluation) */
-    int32_t token;                 /* out: the drawn token, when sampling */
-    roco_status status;            /* out: ROCO_OK, or ROCO_NUMERIC for this sequence alone */
+    /* NULL, or a row of 1 + n_top entries to be filled for each target and, when sampling, the drawn token: the token
+     * itself, then the most probable ones at its place. Targets are the tokens that follow the first n_targets rows. */
+    roco_logprob *logprobs;
+    const int32_t *targets; /* borrowed; n_targets is n_tokens, or one less where the last row draws or is not wanted */
+    uint32_t n_targets, n_top;
+    int32_t token;      /* out: the drawn token, when sampling */
+    roco_status status; /* out: ROCO_OK, or ROCO_NUMERIC for this sequence alone */
 } roco_step_item;
 
 /* Runs one step: sum of n_tokens <= step_tokens, each cache at most once. ROCO_DEVICE when the backend failed: all

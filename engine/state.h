@@ -50,7 +50,8 @@ struct roco_engine {
     int32_t *ids;                     /* [step_tokens] */
     roco_chunk *chunks;               /* [step_tokens] */
     float *host_cosines, *host_sines; /* [n_ropes, step_tokens, rope_dim / 2] */
-    float *host_logits;               /* [n_vocab] */
+    float *host_logits;               /* [n_vocab] what is drawn from, and spoilt by it */
+    float *model_logits;              /* [n_vocab] the same as the model gave it, where log-probabilities are wanted */
     void *sampler_scratch;
     uint64_t fault_nan; /* test switch: counts down to the token that sees a NaN; 0 off */
     uint32_t *ranks;    /* [n_layers * n_kv_heads] of each head in the profile, from 0; NULL without one */

@@ -18,6 +18,8 @@ static uint32_t add_chunks(roco_engine *e, const roco_step_item *item, uint32_t 
     roco_cache *cache = item->cache;
     const uint32_t stride = e->info.stride;
     ROCO_CHECK(item->n_tokens >= 1 && (!item->decode || item->n_tokens == 1));
+    ROCO_CHECK(item->n_targets == 0 || (item->logprobs && item->n_targets + 1 >= item->n_tokens));
+    ROCO_CHECK(item->n_targets + (item->sampling != NULL) <= item->n_tokens);
     /* What is evicted must depend on the request alone, so prompts are cut at multiples of the stride and nowhere else.
      */
     ROCO_CHECK(item->decode || (!cache->n_decoded && cache->length % stride == 0));
@@ -77,22 +79,39 @@ static uint32_t pack(roco_engine *e, roco_step_item *items, uint32_t n_items, ui
     return rows;
 }
 
+static void draw_token(roco_engine *e, roco_step_item *item)
+{
+#ifdef ROCO_FAULTS
+    if (e->fault_nan && --e->fault_nan == 0)
+        e->host_logits[e->info.n_vocab / 2] = NAN;
+#endif
+    const roco_draw draw = {item->sampling, item->allowed, item->rules, item->sample_index};
+    item->status = roco_sample(&draw, e->host_logits, e->info.n_vocab, e->sampler_scratch, &item->token);
+}
+
 static void take_logits(roco_engine *e, roco_step_item *item, uint32_t token, uint32_t slot)
 {
     const uint32_t n_vocab = e->info.n_vocab;
-    const bool last = token + 1 == item->n_tokens;
-    float *to = item->logits ? item->logits + (size_t)token * n_vocab : e->host_logits;
+    const bool draws = item->sampling && token + 1 == item->n_tokens;
+    const bool scored = item->logprobs && (draws || token < item->n_targets);
+    float *to = item->logits ? item->logits + (size_t)token * n_vocab : scored ? e->model_logits : e->host_logits;
     e->backend->ops->download(e->backend, to, e->buffers.logits + (size_t)slot * n_vocab, n_vocab * sizeof *to);
-    if (!item->sampling || !last)
+    const uint32_t index = draws ? item->n_targets : token;
+    roco_logprob *row = scored ? item->logprobs + (size_t)index * (1 + item->n_top) : NULL;
+    const double normalizer = scored ? roco_logprobs_top(to, n_vocab, item->n_top, row + 1) : 0;
+    if (draws) {
+        if (to != e->host_logits) /* drawing overwrites its input */
+            memcpy(e->host_logits, to, n_vocab * sizeof *to);
+        draw_token(e, item);
+    }
+    if (!scored)
         return;
-    if (to != e->host_logits) /* sampling overwrites its input */
-        memcpy(e->host_logits, to, n_vocab * sizeof *to);
-#ifdef ROCO_FAULTS
-    if (e->fault_nan && --e->fault_nan == 0)
-        e->host_logits[n_vocab / 2] = NAN;
-#endif
-    const roco_draw draw = {item->sampling, item->allowed, item->rules, item->sample_index};
-    item->status = roco_sample(&draw, e->host_logits, n_vocab, e->sampler_scratch, &item->token);
+    if (isnan(normalizer))
+        item->status = ROCO_NUMERIC;
+    if (item->status)
+        return;
+    row->token = draws ? item->token : item->targets[token];
+    row->value = (float)(to[row->token] - normalizer);
 }
 
 /* Where the logits of batch row `row` go. */
@@ -110,15 +129,24 @@ static void flush(roco_engine *e, const uint32_t *rows, const destination *to, u
         take_logits(e, to[i].item, to[i].token, i);
 }
 
+static uint32_t wanted_first(const roco_step_item *item)
+{
+    return item->logits || item->n_targets ? 0 : item->n_tokens - 1;
+}
+
+static uint32_t wanted_end(const roco_step_item *item)
+{
+    return item->logits || item->sampling ? item->n_tokens : item->n_targets;
+}
+
 /* Only rows that somebody wants pass through the output head, ROCO_LOGIT_ROWS at a time. */
 static void finish_items(roco_engine *e, roco_step_item *items, uint32_t n_items)
 {
     uint32_t rows[ROCO_LOGIT_ROWS], n = 0, row = 0;
     destination to[ROCO_LOGIT_ROWS];
     for (uint32_t i = 0; i < n_items; i++) {
-        const uint32_t n_tokens = items[i].n_tokens;
-        uint32_t first = items[i].logits ? 0 : items[i].sampling ? n_tokens - 1 : n_tokens;
-        for (uint32_t t = first; t < n_tokens; t++) {
+        const uint32_t n_tokens = items[i].n_tokens, end = wanted_end(&items[i]);
+        for (uint32_t t = wanted_first(&items[i]); t < end; t++) {
             rows[n] = row + t;
             to[n++] = (destination){&items[i], t};
             if (n == ROCO_LOGIT_ROWS) {

@@ -370,6 +370,60 @@ static void test_pool_and_steps_are_checked_at_open(void **state)
     close_fixture(&f);
 }
 
+/* Feeds tokens[n] whole; with `logits` they are kept, else log-probabilities of the prompt and the drawn token. */
+static roco_step_item feed(fixture *f, const int32_t *tokens, uint32_t n, bool draws, float *logits, roco_logprob *rows)
+{
+    static const roco_sampling greedy = {.top_p = 1};
+    static const roco_logit_bias bias[] = {{7, 100}};
+    static const roco_logit_rules rules = {.bias = bias, .n_bias = 1, .repetition = 1};
+    roco_cache *cache = open_cache(f, "full", 0, n, NULL);
+    roco_step_item item = {.cache = cache,
+                           .tokens = tokens,
+                           .n_tokens = n,
+                           .sampling = draws ? &greedy : NULL,
+                           .rules = &rules,
+                           .logits = logits,
+                           .logprobs = rows,
+                           .targets = tokens + 1,
+                           .n_targets = rows ? n - 1 : 0,
+                           .n_top = 2};
+    assert_int_equal(roco_engine_step(f->engine, &item, 1, NULL), ROCO_OK);
+    assert_int_equal(item.status, ROCO_OK);
+    roco_cache_close(f->engine, cache);
+    return item;
+}
+
+static void test_logprobs_are_those_of_the_logits(void **state)
+{
+    enum { N = 50, ROW = 3 }; /* more rows than pass the output head at once */
+    fixture f;
+    tiny_model model = tiny_model_default();
+    open_fixture(&f, &model, "f32", 2);
+    const uint32_t n_vocab = roco_engine_describe(f.engine)->n_vocab;
+    int32_t tokens[N];
+    for (uint32_t i = 0; i < N; i++)
+        tokens[i] = (int32_t)(i * 37 % n_vocab);
+    float *logits = malloc((size_t)N * n_vocab * sizeof *logits);
+    feed(&f, tokens, N, false, logits, NULL);
+    for (int draws = 0; draws < 2; draws++) {
+        roco_logprob rows[N * ROW], top[2];
+        memset(rows, 0, sizeof rows);
+        const roco_step_item item = feed(&f, tokens, N, draws, NULL, rows);
+        for (uint32_t i = 0; i < (draws ? N : N - 1u); i++) {
+            const float *row = logits + (size_t)i * n_vocab;
+            const double normalizer = roco_logprobs_top(row, n_vocab, 2, top);
+            const int32_t token = i + 1 < N ? tokens[i + 1] : item.token;
+            assert_int_equal(rows[i * ROW].token, token);
+            assert_true(rows[i * ROW].value == (float)(row[token] - normalizer));
+            assert_memory_equal(&rows[i * ROW + 1], top, sizeof top);
+        }
+        assert_int_equal(draws ? item.token : 7, 7); /* rules decide what is drawn, not what is probable */
+        assert_int_equal(rows[(N - 1) * ROW].token, draws ? 7 : 0);
+    }
+    free(logits);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_pages_follow_from_budgets),
         cmocka_unit_test(test_protected_tokens_must_leave_room),
         cmocka_unit_test(test_pool_and_steps_are_checked_at_open),
+        cmocka_unit_test(test_logprobs_are_those_of_the_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
