@@ -1,5 +1,7 @@
 #include "scheduler/batch.h"
 
+#include "scheduler/rules.h"
+
 #include <stdlib.h>
 
 roco_status roco_batch_init(roco_batch *batch, uint32_t max_seqs)
@@ -28,16 +30,27 @@ static void add(roco_batch *batch, uint32_t source, roco_step_item item)
     batch->rows += item.n_tokens;
 }
 
+/* Where the log-probabilities of token number `position`, counted from the prompt's start, go. */
+static roco_logprob *logprobs_at(const roco_job *job, uint32_t position)
+{
+    const uint32_t row = job->score_prompt ? position : position - job->n_prompt;
+    return job->logprobs + (size_t)row * (1 + job->n_top);
+}
+
 static void add_decode(roco_batch *batch, uint32_t source, const roco_sequence *sequence)
 {
+    const roco_job *job = sequence->job;
     add(batch, source,
         (roco_step_item){
             .cache = sequence->cache,
             .tokens = &sequence->last_token,
             .n_tokens = 1,
             .decode = true,
-            .sampling = &sequence->job->sampling,
+            .sampling = &job->sampling,
             .sample_index = sequence->n_generated,
+            .rules = roco_rules_of(job),
+            .logprobs = job->logprobs ? logprobs_at(job, job->n_prompt + sequence->n_generated) : NULL,
+            .n_top = job->n_top,
         });
 }
 
@@ -50,14 +63,24 @@ static uint32_t prompt_rows(const roco_sequence *sequence, uint32_t stride, uint
 
 static void add_prompt(roco_batch *batch, uint32_t source, const roco_sequence *sequence, uint32_t n_tokens)
 {
-    bool last = sequence->position + n_tokens == sequence->job->n_prompt;
-    add(batch, source,
-        (roco_step_item){
-            .cache = sequence->cache,
-            .tokens = sequence->job->prompt + sequence->position,
-            .n_tokens = n_tokens,
-            .sampling = last ? &sequence->job->sampling : NULL,
-        });
+    const roco_job *job = sequence->job;
+    const bool last = sequence->position + n_tokens == job->n_prompt, draws = last && job->max_tokens > 0;
+    roco_step_item item = {
+        .cache = sequence->cache,
+        .tokens = job->prompt + sequence->position,
+        .n_tokens = n_tokens,
+        .sampling = draws ? &job->sampling : NULL,
+        .rules = roco_rules_of(job),
+        .n_top = job->n_top,
+    };
+    if (job->logprobs && job->score_prompt) {
+        item.targets = item.tokens + 1;
+        item.n_targets = last ? n_tokens - 1 : n_tokens;
+        item.logprobs = logprobs_at(job, sequence->position + 1);
+    } else if (job->logprobs && draws) {
+        item.logprobs = logprobs_at(job, job->n_prompt);
+    }
+    add(batch, source, item);
 }
 
 void roco_batch_pack(roco_batch *batch, const roco_sequence *running, uint32_t n, uint32_t stride, uint32_t step_tokens)

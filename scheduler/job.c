@@ -4,7 +4,10 @@
 
 roco_job *roco_job_open(void)
 {
-    return calloc(1, sizeof(roco_job));
+    roco_job *job = calloc(1, sizeof *job);
+    if (job)
+        job->rules.repetition = 1.0f;
+    return job;
 }
 
 void roco_job_free(roco_job *job)
@@ -12,6 +15,7 @@ void roco_job_free(roco_job *job)
     if (!job)
         return;
     free(job->prompt);
+    free(job->seen);
     free(job);
 }
 
@@ -34,8 +38,6 @@ static roco_status check_length(const roco_engine_info *info, const roco_job *jo
 {
     if (job->n_prompt == 0 || !job->prompt)
         return roco_fail(error, ROCO_INVALID, "prompt", "the prompt is empty; at least one token is needed");
-    if (job->max_tokens == 0)
-        return roco_fail(error, ROCO_INVALID, "max_tokens", "max_tokens is 0; at least 1 is needed");
     if ((uint64_t)job->n_prompt + job->max_tokens > info->n_context)
         return roco_fail(error, ROCO_TOO_LARGE, "prompt",
                          "the prompt has %u tokens and max_tokens asks for %u more; together they may be at most %u, "

@@ -24,7 +24,7 @@ typedef struct roco_scheduler roco_scheduler;
 
 typedef enum roco_finish {
     ROCO_FINISH_NONE,
-    ROCO_FINISH_STOP,   /* an end token was drawn (it is the last TOKEN event) */
+    ROCO_FINISH_STOP,   /* an end or stop token was drawn (it is the last TOKEN event) */
     ROCO_FINISH_LENGTH, /* max_tokens reached */
     ROCO_FINISH_CANCELLED,
     ROCO_FINISH_ERROR, /* event.status says why: TIMEOUT, NUMERIC, DEVICE, SHUTDOWN, NO_MEMORY */
@@ -37,9 +37,20 @@ typedef struct roco_job {
     const char *label;   /* the request's id for log and trace; borrowed until the job's FINISHED event was taken */
     int32_t *prompt;     /* owned; freed with free() by roco_job_free */
     uint32_t n_prompt;   /* 1.. */
-    uint32_t max_tokens; /* 1..; n_prompt + max_tokens <= n_context */
+    uint32_t max_tokens; /* 0: the prompt is only read; n_prompt + max_tokens <= n_context */
     roco_sampling sampling;
     bool ignore_eos;
+    const int32_t *stop_tokens; /* [n_stop_tokens] end it as end tokens do. Borrowed as `label` */
+    uint32_t n_stop_tokens;
+    const int32_t *ends; /* [n_ends] may not be drawn before min_tokens were, each once. Borrowed as `label` */
+    uint32_t n_ends, min_tokens;
+    roco_logit_rules rules; /* bias, borrowed as `label`, and penalties are the submitter's; repetition is 1 when off */
+    /* NULL, or room for the log-probabilities: rows of 1 + n_top entries, the token itself and the most probable ones.
+     * With score_prompt the first n_prompt are the prompt's, of which row 0 stays as it is; then max_tokens rows of the
+     * answer. Borrowed as `label`; a TOKEN event says that all rows up to its own are written. */
+    roco_logprob *logprobs;
+    uint32_t n_top;
+    bool score_prompt;
     const roco_policy *policy;
     uint32_t budget, sink, recent;
     uint32_t uncapped; /* 0, or max_tokens: the budget caps the prompt alone */
@@ -51,13 +62,18 @@ typedef struct roco_job {
     uint64_t deadline_ns;       /* must be finished by then; 0: no limit */
 
     struct roco_job *next; /* from here on the scheduler's own */
+    roco_seen_token *seen; /* owned; NULL without penalties */
+    bool ruled;            /* `rules` changes something now */
     uint32_t pages;        /* what its cache will hold */
     roco_status ending;    /* why it must end; ROCO_OK while it may go on */
     bool complete;         /* it ends since its text is complete, not since nobody wants it */
 } roco_job;
 
-roco_job *roco_job_open(void); /* zeroed; NULL when out of memory */
+roco_job *roco_job_open(void); /* zeroed, rules off; NULL when out of memory */
 void roco_job_free(roco_job *job);
+/* Makes room for counting tokens, if the job's penalties need it, and reads the prompt. Once, when prompt, max_tokens
+ * and penalties are set. ROCO_NO_MEMORY. Any thread. */
+roco_status roco_job_track_tokens(roco_job *job);
 
 typedef enum roco_event_kind {
     ROCO_EVENT_STARTED,  /* left the queue */

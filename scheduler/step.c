@@ -8,6 +8,7 @@
  *   harvest  tokens out; what is over gives its pages back
  */
 #include "scheduler/job.h"
+#include "scheduler/rules.h"
 #include "scheduler/state.h"
 
 #include "config/clock.h"
@@ -141,7 +142,8 @@ static void open_cache(roco_scheduler *s, roco_sequence *sequence)
 static void admit(roco_scheduler *s, uint64_t now_ns)
 {
     for (roco_sequence *sequence = seat_head(s, now_ns); sequence; sequence = seat_head(s, now_ns)) {
-        const roco_job *job = sequence->job;
+        roco_job *job = sequence->job;
+        roco_rules_begin(job);
         open_cache(s, sequence);
         roco_event event = {.kind = ROCO_EVENT_STARTED, .user = job->user, .job = job->id};
         ROCO_CHECK(roco_events_push(&s->events, &event, 1, NULL) == ROCO_OK);
@@ -196,14 +198,18 @@ static roco_finish finish_after(const roco_scheduler *s, const roco_sequence *se
     const roco_job *job = sequence->job;
     if (!job->ignore_eos && s->config.is_end && s->config.is_end(s->config.is_end_context, token))
         return ROCO_FINISH_STOP;
+    for (uint32_t i = 0; i < job->n_stop_tokens; i++)
+        if (job->stop_tokens[i] == token)
+            return ROCO_FINISH_STOP;
     return sequence->n_generated >= job->max_tokens ? ROCO_FINISH_LENGTH : ROCO_FINISH_NONE;
 }
 
 static void deliver_token(roco_scheduler *s, roco_sequence *sequence, int32_t token, uint64_t now_ns)
 {
-    const roco_job *job = sequence->job;
+    roco_job *job = sequence->job;
     sequence->last_token = token;
     sequence->n_generated++;
+    roco_rules_note(job, token, sequence->n_generated);
     if (sequence->n_generated == 1) {
         sequence->first_token_ns = now_ns;
         if (now_ns > job->arrival_ns)
@@ -247,6 +253,8 @@ static void harvest(roco_scheduler *s, uint64_t now_ns)
             roco_sequence_fail(sequence, item->status);
         else if (item->sampling)
             deliver_token(s, sequence, item->token, now_ns);
+        else if (!roco_sequence_in_prefill(sequence)) /* max_tokens is 0 */
+            sequence->finish = ROCO_FINISH_LENGTH;
     }
 }
 

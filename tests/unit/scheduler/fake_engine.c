@@ -196,9 +196,18 @@ static void check_item(const roco_engine *e, const roco_step_item *item)
         ROCO_CHECK(item->n_tokens == 1 && item->sampling && cache->n_drawn > 0);
     } else {
         ROCO_CHECK(cache->n_drawn == 0 && cache->length % e->info.stride == 0);
-        ROCO_CHECK(item->sampling || item->n_tokens % e->info.stride == 0);
+        ROCO_CHECK(item->sampling || item->n_tokens % e->info.stride == 0 ||
+                   cache->length + item->n_tokens == cache->limit);
     }
     ROCO_CHECK(!item->sampling || item->sample_index == cache->n_drawn);
+}
+
+static void score(const roco_step_item *item, uint32_t row, int32_t token, uint32_t position)
+{
+    roco_logprob *out = item->logprobs + (size_t)row * (1 + item->n_top);
+    out[0] = (roco_logprob){token, -(float)position};
+    for (uint32_t i = 1; i <= item->n_top; i++)
+        out[i] = (roco_logprob){(int32_t)i - 1, -(float)i};
 }
 
 static void run_item(roco_engine *e, roco_step_item *item)
@@ -212,6 +221,8 @@ static void run_item(roco_engine *e, roco_step_item *item)
         ROCO_CHECK(item->tokens[i] >= 0 && (uint32_t)item->tokens[i] < e->info.n_vocab);
         cache->hash = fake_feed(cache->hash, item->tokens[i]);
     }
+    for (uint32_t i = 0; i < item->n_targets; i++)
+        score(item, i, item->targets[i], cache->length + i + 1);
     cache->length += item->n_tokens;
     item->status = ROCO_OK;
     if (!item->sampling)
@@ -220,6 +231,8 @@ static void run_item(roco_engine *e, roco_step_item *item)
         item->status = ROCO_NUMERIC;
     item->token = fake_draw(cache->hash, e->info.n_vocab);
     cache->n_drawn++;
+    if (item->logprobs)
+        score(item, item->n_targets, item->token, cache->length);
 }
 
 static void record(roco_engine *e, const roco_step_item *items, uint32_t n_items, uint32_t rows)

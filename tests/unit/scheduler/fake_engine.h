@@ -3,7 +3,8 @@
  * A drawn token is a hash of the sequence's own tokens, so a test can say beforehand what must come out, and any
  * mix-up between sequences shows. Every call checks what the engine's header asks of the caller and aborts when it is
  * broken: one thread, block tables disjoint and of the right size, each cache once a step, rows under the limit,
- * strides cut only where they end, sample numbers in order.
+ * strides cut only where they end, sample numbers in order. Log-probabilities are minus the token's position, and the
+ * most probable tokens are 0, 1, 2, ...
  */
 #ifndef ROCO_TESTS_FAKE_ENGINE_H
 #define ROCO_TESTS_FAKE_ENGINE_H

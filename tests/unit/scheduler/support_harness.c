@@ -72,6 +72,7 @@ roco_job *harness_job_open(const harness *h, const harness_ask *ask, harness_job
     *tracked = (harness_job){.n_prompt = ask->n_prompt,
                              .max_tokens = ask->max_tokens,
                              .n_vocab = h->fake.n_vocab,
+                             .stop_token = ask->stop_token,
                              .ignore_eos = !ask->use_eos};
     uint64_t random = ask->seed * 77u + 1u;
     job->prompt = malloc((ask->n_prompt + 1u) * sizeof *job->prompt);
@@ -83,6 +84,17 @@ roco_job *harness_job_open(const harness *h, const harness_ask *ask, harness_job
         else if (i == 0 && job->prompt[0] == h->fake.nan_token)
             job->prompt[0]++;
         tracked->hash = fake_feed(tracked->hash, job->prompt[i]);
+    }
+    if (ask->stop_token > 0) {
+        job->stop_tokens = &tracked->stop_token;
+        job->n_stop_tokens = 1;
+    }
+    if (ask->n_top) {
+        tracked->logprobs = calloc((size_t)(ask->n_prompt + ask->max_tokens) * (1 + ask->n_top), sizeof(roco_logprob));
+        assert_non_null(tracked->logprobs);
+        job->logprobs = tracked->logprobs;
+        job->n_top = ask->n_top;
+        job->score_prompt = true;
     }
     job->user = tracked;
     job->label = "test";
@@ -132,9 +144,11 @@ static void see_token(harness_job *job, const roco_event *event)
     assert_int_equal(event->token, fake_draw(job->hash, job->n_vocab));
     job->hash = fake_feed(job->hash, event->token);
     assert_int_equal(event->kv.length, job->n_prompt + job->n_tokens - 1u);
-    roco_finish expected = !job->ignore_eos && event->token == HARNESS_END_TOKEN ? ROCO_FINISH_STOP
-                           : job->n_tokens == job->max_tokens                    ? ROCO_FINISH_LENGTH
-                                                                                 : ROCO_FINISH_NONE;
+    const bool stops =
+        (!job->ignore_eos && event->token == HARNESS_END_TOKEN) || (job->stop_token && event->token == job->stop_token);
+    roco_finish expected = stops                              ? ROCO_FINISH_STOP
+                           : job->n_tokens == job->max_tokens ? ROCO_FINISH_LENGTH
+                                                              : ROCO_FINISH_NONE;
     assert_int_equal(event->finish, expected);
     job->announced = event->finish;
 }
@@ -150,6 +164,8 @@ static void see_end(harness *h, harness_job *job, const roco_event *event)
         assert_int_equal(event->finish, job->announced);
     else if (job->complete)
         assert_int_equal(event->finish, ROCO_FINISH_STOP);
+    else if (job->max_tokens == 0)
+        assert_int_equal(event->finish, ROCO_FINISH_LENGTH);
     else
         assert_true(event->finish == ROCO_FINISH_CANCELLED || event->finish == ROCO_FINISH_ERROR);
     if (event->finish == ROCO_FINISH_ERROR)

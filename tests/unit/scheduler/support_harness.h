@@ -19,8 +19,10 @@ extern const roco_policy harness_full, harness_evicting;
 /* What is known of one job. */
 typedef struct harness_job {
     uint64_t id, hash;
+    roco_logprob *logprobs; /* the test frees them */
     uint32_t n_prompt, max_tokens, n_tokens;
     uint32_t n_vocab;
+    int32_t stop_token; /* 0: none */
     bool ignore_eos, started, finished;
     roco_finish announced; /* on the last TOKEN event */
     bool complete;         /* the test called roco_scheduler_complete */
@@ -51,6 +53,8 @@ typedef struct harness_ask {
     uint32_t budget; /* 0: the policy that does not evict */
     bool use_eos;
     int32_t first_token; /* when over 0, the prompt starts with it */
+    int32_t stop_token;  /* when over 0, it ends the answer */
+    uint32_t n_top;      /* when over 0, log-probabilities are wanted, the prompt's too */
     uint64_t queue_deadline_ns, deadline_ns;
 } harness_ask;
 

@@ -174,10 +174,6 @@ static void no_prompt(roco_job *job)
 {
     job->n_prompt = 0;
 }
-static void no_tokens(roco_job *job)
-{
-    job->max_tokens = 0;
-}
 static void too_long(roco_job *job)
 {
     job->max_tokens = 4087;
@@ -214,7 +210,6 @@ static void bad_jobs_are_refused_with_the_field(void **state)
 {
     const bad_job bad[] = {
         {"prompt", "empty", ROCO_INVALID, no_prompt},
-        {"max_tokens", "at least 1", ROCO_INVALID, no_tokens},
         {"prompt", "4096", ROCO_TOO_LARGE, too_long},
         {"prompt", "4096", ROCO_TOO_LARGE, longest_number},
         {"prompt", "token 3 ", ROCO_INVALID, negative_token},
