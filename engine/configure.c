@@ -11,10 +11,10 @@ static uint32_t usable_cores(void)
     return sched_getaffinity(0, sizeof cores, &cores) == 0 ? (uint32_t)CPU_COUNT(&cores) : 1;
 }
 
-roco_engine_config roco_engine_configure(const roco_options *o, const roco_gguf *gguf)
+roco_engine_config roco_engine_configure(const roco_options *o, const roco_source *source)
 {
     return (roco_engine_config){
-        .gguf = gguf,
+        .source = source,
         .backend = o->backend,
         .precision = o->precision,
         .threads = o->threads ? (uint32_t)o->threads : usable_cores(),

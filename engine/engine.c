@@ -10,12 +10,12 @@ static uint32_t largest(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static void name_model(const roco_gguf *gguf, char *out, size_t size)
+static void name_model(const roco_source *source, char *out, size_t size)
 {
     roco_text name = {0};
-    if (roco_gguf_string(gguf, "general.name", &name, NULL) || !name.size) {
-        const char *base = strrchr(roco_gguf_path(gguf), '/');
-        name.data = base ? base + 1 : roco_gguf_path(gguf);
+    if (roco_source_string(source, "general.name", &name, NULL) || !name.size) {
+        const char *base = strrchr(roco_source_path(source), '/');
+        name.data = base ? base + 1 : roco_source_path(source);
         name.size = strlen(name.data);
     }
     size_t n = name.size < size - 1 ? name.size : size - 1;
@@ -27,7 +27,7 @@ static void name_model(const roco_gguf *gguf, char *out, size_t size)
 static roco_status choose_precision(const roco_engine_config *config, roco_precision *out, roco_error *error)
 {
     if (!strcmp(config->precision, "auto"))
-        *out = roco_model_is_quantized(config->gguf) ? ROCO_PRECISION_INT8 : ROCO_PRECISION_F32;
+        *out = roco_model_is_quantized(config->source) ? ROCO_PRECISION_INT8 : ROCO_PRECISION_F32;
     else if (!strcmp(config->precision, "f32"))
         *out = ROCO_PRECISION_F32;
     else if (!strcmp(config->precision, "int8"))
@@ -49,7 +49,7 @@ static roco_status describe(roco_engine *e, const roco_engine_config *config, co
                                .stride = config->stride,
                                .step_tokens = config->step_tokens,
                                .layout = roco_kv_layout_make(config->kv_type, s->key_dim, s->value_dim)};
-    name_model(config->gguf, info->model_name, sizeof info->model_name);
+    name_model(config->source, info->model_name, sizeof info->model_name);
     if (info->n_context > s->n_context)
         return roco_fail(error, ROCO_INVALID, "context", "context %u is more than the model was made for (%u)",
                          info->n_context, s->n_context);
@@ -136,15 +136,15 @@ static roco_status open_all(roco_engine *e, const roco_engine_config *config, ro
     roco_shape shape;
     roco_precision precision = ROCO_PRECISION_F32;
     roco_status status;
-    if ((status = roco_model_family_find(config->gguf, &family, error)) ||
-        (status = family->read_shape(config->gguf, &shape, error)) ||
+    if ((status = roco_model_family_find(config->source, &family, error)) ||
+        (status = family->read_shape(config->source, &shape, error)) ||
         (status = choose_precision(config, &precision, error)) || (status = describe(e, config, &shape, error)))
         return status;
     shape.n_context = e->info.n_context;
     e->info.precision = precision;
     e->info.architecture = family->architecture;
     if ((status = open_backend(e, config, &shape, error)) ||
-        (status = roco_model_open(family, &shape, config->gguf, e->backend, &e->model, error)) ||
+        (status = roco_model_open(family, &shape, config->source, e->backend, &e->model, error)) ||
         (status = open_buffers(e, error)))
         return status;
     e->pool = e->backend->ops->memory_open(e->backend, e->info.pool_bytes);

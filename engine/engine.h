@@ -10,9 +10,9 @@
 
 #include "config/options.h"
 #include "config/status.h"
-#include "engine/gguf.h"
 #include "engine/logprobs.h"
 #include "engine/sampler.h"
+#include "engine/source.h"
 #include "kernels/backend.h"
 #include "kernels/policy.h"
 
@@ -24,10 +24,10 @@ typedef struct roco_engine roco_engine;
 typedef struct roco_cache roco_cache; /* one sequence's KV cache */
 
 typedef struct roco_engine_config {
-    const roco_gguf *gguf; /* borrowed until roco_engine_close */
-    const char *backend;   /* "auto" | "cpu" */
-    const char *precision; /* "auto" | "f32" | "int8" */
-    const char *isa;       /* see roco_backend_config */
+    const roco_source *source; /* borrowed until roco_engine_close */
+    const char *backend;       /* "auto" | "cpu" */
+    const char *precision;     /* "auto" | "f32" | "int8" */
+    const char *isa;           /* see roco_backend_config */
     uint32_t threads;
     uint32_t context; /* 0: the model's */
     roco_kv_type kv_type;
@@ -38,7 +38,7 @@ typedef struct roco_engine_config {
 } roco_engine_config;
 
 /* What the options say of an engine. Borrows from both. */
-roco_engine_config roco_engine_configure(const roco_options *options, const roco_gguf *gguf);
+roco_engine_config roco_engine_configure(const roco_options *options, const roco_source *source);
 
 typedef struct roco_engine_info {
     char model_name[128]; /* general.name made printable, else the file's base name */

@@ -1,29 +1,14 @@
-/* Opening a GGUF file: what is really at the path, the mapping, and its end. Parsing is gguf_parse.c. */
-#include "engine/gguf_internal.h"
+/* Opening a GGUF model: what its bytes really are, and the other parts of a split one. Parsing is gguf_parse.c. */
+#include "engine/source_internal.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-void roco_text_print(roco_text text, char *out, size_t size)
-{
-    size_t n = 0;
-    for (; n < text.size && n + 1 < size; n++) {
-        unsigned char byte = (unsigned char)text.data[n];
-        out[n] = (char)(byte >= 0x20 && byte < 0x7f ? byte : isspace(byte) ? ' ' : '?');
-    }
-    if (n < text.size && n > 3)
-        memcpy(out + n - 3, "...", 3);
-    out[n] = '\0';
-}
+#define MAX_PARTS 4096u
 
 static bool starts_with(const uint8_t *data, uint64_t size, const char *text)
 {
@@ -58,7 +43,7 @@ static const char *recognise(const uint8_t *data, uint64_t size)
         {"{", "a JSON file"},
     };
     if (is_safetensors(data, size))
-        return "a safetensors file, which must be converted to GGUF";
+        return "a safetensors file; give the folder that it is in, with its config.json and tokenizer.json";
     while (size > 0 && isspace(*data))
         data++, size--;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -82,138 +67,145 @@ static roco_status check_magic(const uint8_t *data, uint64_t size, roco_error *e
                      start);
 }
 
-static roco_status open_data(const char *path, const uint8_t *data, uint64_t size, bool mapped, roco_gguf **out,
-                             roco_error *error)
+static roco_status open_one(const char *path, const roco_source_file *file, roco_source **out, roco_error *error)
 {
-    roco_gguf *gguf = calloc(1, sizeof *gguf);
-    if (gguf)
-        gguf->path = strdup(path);
-    if (!gguf || !gguf->path) {
-        free(gguf);
-        if (mapped)
-            munmap((void *)(uintptr_t)data, size);
-        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory to open the model");
-    }
-    gguf->data = data;
-    gguf->size = size;
-    gguf->mapped = mapped;
-    roco_status status = check_magic(data, size, error);
-    if (!status)
-        status = roco_gguf_parse(gguf, error);
+    roco_source *source;
+    roco_status status = roco_source_new(path, &source, error);
     if (status) {
-        roco_gguf_close(gguf);
+        roco_source_file lost = *file;
+        roco_file_unmap(&lost);
         return status;
     }
-    *out = gguf;
+    status = roco_source_add_file(source, file, error);
+    if (!status)
+        status = check_magic(file->data, file->size, error);
+    if (!status)
+        status = roco_gguf_parse(source, error);
+    if (!status)
+        status = roco_source_index(source, error);
+    if (status) {
+        roco_source_close(source);
+        return status;
+    }
+    *out = source;
     return ROCO_OK;
 }
 
-/* Leaves *data NULL for an empty file, which cannot be mapped. */
-static roco_status map_file(const char *path, const uint8_t **data, uint64_t *size, roco_error *error)
+/* --- split models: NAME-00001-of-00003.gguf and so on, the keys in the first --- */
+
+/* Length of the path before "-00001-of-00003.gguf"; 0: the name is not like that. */
+static size_t split_stem(const char *path)
 {
-    char name[200];
-    roco_text_print((roco_text){path, strlen(path)}, name, sizeof name);
-    /* Not blocking: a FIFO at the path must not hang the start. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return roco_fail(error, ROCO_IO, "model", "cannot open %s: %s", name, strerror(errno));
-    struct stat info;
-    roco_status status = ROCO_OK;
-    if (fstat(fd, &info) != 0)
-        status = roco_fail(error, ROCO_IO, "model", "cannot examine %s: %s", name, strerror(errno));
-    else if (S_ISDIR(info.st_mode))
-        status = roco_fail(error, ROCO_IO, "model", "%s is a directory, not a GGUF file", name);
-    else if (!S_ISREG(info.st_mode))
-        status = roco_fail(error, ROCO_IO, "model", "%s is not a regular file", name);
-    *data = NULL;
-    if (!status && info.st_size > 0) {
-        *size = (uint64_t)info.st_size;
-        void *mapping = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (mapping == MAP_FAILED)
-            status = roco_fail(error, ROCO_IO, "model", "cannot map %s: %s", name, strerror(errno));
-        else
-            *data = mapping;
+    enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
+    static const char form[] = "-ddddd-of-ddddd.gguf";
+    size_t size = strlen(path);
+    if (size <= TAIL)
+        return 0;
+    const char *tail = path + size - TAIL;
+    for (size_t i = 0; i < TAIL; i++)
+        if (form[i] == 'd' ? !isdigit((unsigned char)tail[i]) : tail[i] != form[i])
+            return 0;
+    return size - TAIL;
+}
+
+/* Moves the part's file and tensors over, and closes it. Its keys speak of the part alone. */
+static roco_status absorb(roco_source *whole, roco_source *part, roco_error *error)
+{
+    roco_source_tensor *to = roco_source_add_tensors(whole, part->n_tensors, error);
+    roco_status status = to ? roco_source_add_file(whole, &part->files[0], error) : ROCO_NO_MEMORY;
+    if (to) {
+        part->n_files = 0; /* taken, whatever came of it */
+        memcpy(to, part->tensors, (size_t)part->n_tensors * sizeof *to);
     }
-    close(fd);
+    roco_source_close(part);
     return status;
 }
 
-/* Puts the path in front of a message about the file's inside. */
-static void name_file(const char *path, roco_error *error)
+static roco_status open_part(const char *stem, uint64_t number, uint64_t count, roco_source **out, roco_error *error)
 {
-    char message[sizeof error->message], name[120];
-    if (!error)
-        return;
-    memcpy(message, error->message, sizeof message);
-    roco_text_print((roco_text){path, strlen(path)}, name, sizeof name);
-    snprintf(error->message, sizeof error->message, "%s: %.*s", name, (int)(sizeof message - sizeof name - 2), message);
+    char path[PATH_MAX];
+    uint64_t own_number = 0, own_count = 0;
+    roco_source_file file;
+    roco_source *part = NULL;
+    snprintf(path, sizeof path, "%s-%05" PRIu64 "-of-%05" PRIu64 ".gguf", stem, number + 1, count);
+    roco_status status = roco_file_map(path, &file, error);
+    if (!status)
+        status = open_one(path, &file, &part, error);
+    if (!status)
+        status = roco_source_uint(part, "split.no", 0, UINT16_MAX, &own_number, error);
+    if (!status)
+        status = roco_source_uint(part, "split.count", 1, UINT16_MAX, &own_count, error);
+    if (!status && (own_number != number || own_count != count))
+        status =
+            roco_fail(error, ROCO_FORMAT, "split.no",
+                      "%.100s says it is part %" PRIu64 " of %" PRIu64 ", by its name it is %" PRIu64 " of %" PRIu64,
+                      path, own_number + 1, own_count, number + 1, count);
+    if (status)
+        roco_source_close(part);
+    else
+        *out = part;
+    return status;
 }
 
-roco_status roco_gguf_open(const char *path, roco_gguf **out, roco_error *error)
+static roco_status check_total(const roco_source *whole, roco_error *error)
 {
-    const uint8_t *data;
-    uint64_t size = 0;
-    roco_status status = map_file(path, &data, &size, error);
+    static const char key[] = "split.tensors.count";
+    uint64_t total = whole->n_tensors;
+    if (roco_source_has(whole, key)) {
+        roco_status status = roco_source_uint(whole, key, 0, UINT32_MAX, &total, error);
+        if (status)
+            return status;
+    }
+    if (total != whole->n_tensors)
+        return roco_fail(error, ROCO_FORMAT, key, "the parts hold %" PRIu64 " tensors together, not %" PRIu64,
+                         whole->n_tensors, total);
+    return ROCO_OK;
+}
+
+static roco_status join(const char *stem, uint64_t count, roco_source **out, roco_error *error)
+{
+    roco_source *whole = NULL;
+    roco_status status = open_part(stem, 0, count, &whole, error);
+    for (uint64_t i = 1; !status && i < count; i++) {
+        roco_source *part = NULL;
+        status = open_part(stem, i, count, &part, error);
+        if (!status)
+            status = absorb(whole, part, error);
+    }
+    if (!status)
+        status = roco_source_index(whole, error);
+    if (!status)
+        status = check_total(whole, error);
     if (status)
+        roco_source_close(whole);
+    else
+        *out = whole;
+    return status;
+}
+
+roco_status roco_gguf_open(const char *path, const roco_source_file *file, roco_source **out, roco_error *error)
+{
+    uint64_t count = 1;
+    roco_source *source = NULL;
+    roco_status status = open_one(path, file, &source, error);
+    if (!status && roco_source_has(source, "split.count"))
+        status = roco_source_uint(source, "split.count", 0, MAX_PARTS, &count, error);
+    if (status || count <= 1) {
+        if (status)
+            roco_source_close(source);
+        else
+            *out = source;
         return status;
-    status = open_data(path, data, size, data != NULL, out, error);
-    if (status)
-        name_file(path, error);
-    return status;
-}
-
-roco_status roco_gguf_open_memory(const void *data, size_t size, roco_gguf **out, roco_error *error)
-{
-    return open_data("(memory)", data, size, false, out, error);
-}
-
-void roco_gguf_close(roco_gguf *gguf)
-{
-    if (!gguf)
-        return;
-    for (uint64_t i = 0; i < gguf->n_keys; i++)
-        free(gguf->keys[i].strings);
-    free(gguf->keys);
-    free(gguf->tensors);
-    free(gguf->key_names.sorted);
-    free(gguf->tensor_names.sorted);
-    if (gguf->mapped)
-        munmap((void *)(uintptr_t)gguf->data, gguf->size);
-    free(gguf->path);
-    free(gguf);
-}
-
-const char *roco_gguf_path(const roco_gguf *gguf)
-{
-    return gguf->path;
-}
-
-uint64_t roco_gguf_bytes(const roco_gguf *gguf)
-{
-    return gguf->size;
-}
-
-uint32_t roco_gguf_version(const roco_gguf *gguf)
-{
-    return gguf->version;
-}
-
-static uint64_t fnv1a(uint64_t hash, const uint8_t *data, uint64_t size)
-{
-    for (uint64_t i = 0; i < size; i++)
-        hash = (hash ^ data[i]) * 0x100000001b3u;
-    return hash;
-}
-
-uint64_t roco_gguf_fingerprint(const roco_gguf *gguf)
-{
-    enum { BLOCKS = 256, BLOCK_BYTES = 4096 };
-    const uint64_t block = gguf->size < BLOCK_BYTES ? gguf->size : BLOCK_BYTES;
-    uint8_t size[8]; /* little endian, whatever the machine */
-    for (int i = 0; i < 8; i++)
-        size[i] = (uint8_t)(gguf->size >> (8 * i));
-    uint64_t hash = fnv1a(0xcbf29ce484222325u, size, sizeof size);
-    for (uint64_t i = 0; i < BLOCKS; i++)
-        hash = fnv1a(hash, gguf->data + (gguf->size - block) / (BLOCKS - 1) * i, block);
-    return hash;
+    }
+    roco_source_close(source);
+    size_t stem = split_stem(path);
+    if (stem == 0 || stem >= PATH_MAX - 32)
+        return roco_fail(error, ROCO_FORMAT, "split.count",
+                         "one of %" PRIu64 " parts, whose name does not end in -00001-of-%05" PRIu64
+                         ".gguf: the others cannot be found",
+                         count, count);
+    char before[PATH_MAX];
+    memcpy(before, path, stem);
+    before[stem] = '\0';
+    return join(before, count, out, error);
 }

@@ -4,9 +4,10 @@
  * Layout: "GGUF", u32 version, u64 n_tensors, u64 n_keys; the keys {text, u32 kind, value}; the tensors {text, u32
  * n_dims, u64 dims[], u32 type, u64 offset}; padding; the data that the offsets count from.
  */
-#include "engine/gguf_internal.h"
+#include "engine/source_internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,6 @@
 #define MAX_KEY_NAME     65535u /* both as in the format's specification */
 #define MAX_TENSOR_NAME  64u
 #define MAX_ALIGNMENT    (1u << 20)
-#define PRINTED_NAME     64u
 
 _Static_assert(sizeof(size_t) == 8, "offsets into the file are size_t");
 
@@ -75,19 +75,19 @@ static roco_status fail_cut(const cursor *c, const char *what, const char *name)
                      what, name, c->wanted, c->at, c->size - c->at);
 }
 
-uint32_t roco_gguf_kind_bytes(uint32_t kind)
+uint32_t roco_source_kind_bytes(uint32_t kind)
 {
     static const uint8_t bytes[] = {
-        [ROCO_GGUF_UINT8] = 1,  [ROCO_GGUF_INT8] = 1,  [ROCO_GGUF_UINT16] = 2,  [ROCO_GGUF_INT16] = 2,
-        [ROCO_GGUF_UINT32] = 4, [ROCO_GGUF_INT32] = 4, [ROCO_GGUF_FLOAT32] = 4, [ROCO_GGUF_BOOL] = 1,
-        [ROCO_GGUF_UINT64] = 8, [ROCO_GGUF_INT64] = 8, [ROCO_GGUF_FLOAT64] = 8,
+        [ROCO_SOURCE_UINT8] = 1,  [ROCO_SOURCE_INT8] = 1,  [ROCO_SOURCE_UINT16] = 2,  [ROCO_SOURCE_INT16] = 2,
+        [ROCO_SOURCE_UINT32] = 4, [ROCO_SOURCE_INT32] = 4, [ROCO_SOURCE_FLOAT32] = 4, [ROCO_SOURCE_BOOL] = 1,
+        [ROCO_SOURCE_UINT64] = 8, [ROCO_SOURCE_INT64] = 8, [ROCO_SOURCE_FLOAT64] = 8,
     };
     return kind < sizeof bytes ? bytes[kind] : 0;
 }
 
 /* --- keys --- */
 
-static roco_status parse_string_array(cursor *c, roco_gguf_key *key, const char *name)
+static roco_status parse_string_array(cursor *c, roco_source_key *key, const char *name)
 {
     if (key->count > (c->size - c->at) / sizeof(uint64_t))
         return roco_fail(c->error, ROCO_FORMAT, name,
@@ -106,21 +106,21 @@ static roco_status parse_string_array(cursor *c, roco_gguf_key *key, const char 
     return ROCO_OK;
 }
 
-static roco_status parse_array(cursor *c, roco_gguf_key *key, const char *name)
+static roco_status parse_array(cursor *c, roco_source_key *key, const char *name)
 {
     uint32_t kind = take_u32(c);
     key->count = take_u64(c);
     if (c->cut)
         return fail_cut(c, "key", name);
     key->is_array = true;
-    key->kind = (roco_gguf_kind)kind;
+    key->kind = (roco_source_kind)kind;
     key->value = c->data + c->at;
-    if (kind == ROCO_GGUF_STRING)
+    if (kind == ROCO_SOURCE_STRING)
         return parse_string_array(c, key, name);
-    if (kind == ROCO_GGUF_ARRAY)
+    if (kind == ROCO_SOURCE_ARRAY)
         return roco_fail(c->error, ROCO_UNSUPPORTED, name, "key '%s' is an array of arrays, which roco does not read",
                          name);
-    uint32_t bytes = roco_gguf_kind_bytes(kind);
+    uint32_t bytes = roco_source_kind_bytes(kind);
     if (bytes == 0)
         return roco_fail(c->error, ROCO_FORMAT, name,
                          "key '%s' is an array of kind %" PRIu32 ", which GGUF does not define", name, kind);
@@ -132,14 +132,14 @@ static roco_status parse_array(cursor *c, roco_gguf_key *key, const char *name)
     return ROCO_OK;
 }
 
-static roco_status parse_scalar(cursor *c, roco_gguf_key *key, uint32_t kind, const char *name)
+static roco_status parse_scalar(cursor *c, roco_source_key *key, uint32_t kind, const char *name)
 {
-    uint32_t bytes = roco_gguf_kind_bytes(kind);
-    key->kind = (roco_gguf_kind)kind;
+    uint32_t bytes = roco_source_kind_bytes(kind);
+    key->kind = (roco_source_kind)kind;
     key->count = 1;
     key->value = c->data + c->at;
-    if (kind == ROCO_GGUF_STRING)
-        take_text(c);
+    if (kind == ROCO_SOURCE_STRING)
+        key->text = take_text(c);
     else if (bytes > 0)
         take(c, bytes);
     else
@@ -147,14 +147,14 @@ static roco_status parse_scalar(cursor *c, roco_gguf_key *key, uint32_t kind, co
                          kind);
     if (c->cut)
         return fail_cut(c, "the value of key", name);
-    if (kind == ROCO_GGUF_BOOL && *key->value > 1)
+    if (kind == ROCO_SOURCE_BOOL && *key->value > 1)
         return roco_fail(c->error, ROCO_FORMAT, name, "key '%s' is a bool of value %u (0 or 1)", name, *key->value);
     return ROCO_OK;
 }
 
-static roco_status parse_key(cursor *c, roco_gguf_key *key)
+static roco_status parse_key(cursor *c, roco_source_key *key)
 {
-    char name[PRINTED_NAME];
+    char name[ROCO_PRINTED_NAME];
     key->name = take_text(c);
     uint32_t kind = take_u32(c);
     roco_text_print(key->name, name, sizeof name);
@@ -163,51 +163,7 @@ static roco_status parse_key(cursor *c, roco_gguf_key *key)
     if (key->name.size == 0 || key->name.size > MAX_KEY_NAME)
         return roco_fail(c->error, ROCO_FORMAT, name, "a key's name is %zu bytes long (1 to %u)", key->name.size,
                          MAX_KEY_NAME);
-    return kind == ROCO_GGUF_ARRAY ? parse_array(c, key, name) : parse_scalar(c, key, kind, name);
-}
-
-/* --- names --- */
-
-static int compare_texts(const roco_text *a, const roco_text *b)
-{
-    size_t shared = a->size < b->size ? a->size : b->size;
-    int order = shared ? memcmp(a->data, b->data, shared) : 0;
-    return order ? order : (a->size > b->size) - (a->size < b->size);
-}
-
-static int compare_entries(const void *a, const void *b)
-{
-    return compare_texts(*(const roco_text *const *)a, *(const roco_text *const *)b);
-}
-
-const roco_text *roco_gguf_names_find(const roco_gguf_names *names, roco_text name)
-{
-    const roco_text *wanted = &name;
-    if (names->n == 0)
-        return NULL;
-    const roco_text **found = bsearch(&wanted, names->sorted, names->n, sizeof *names->sorted, compare_entries);
-    return found ? *found : NULL;
-}
-
-/* Indexes n structs of `stride` bytes that start with their name. */
-static roco_status index_names(roco_gguf_names *names, const void *first, size_t stride, uint64_t n, const char *what,
-                               roco_error *error)
-{
-    names->sorted = malloc((size_t)n * sizeof *names->sorted + 1);
-    if (!names->sorted)
-        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for an index of %" PRIu64 " %ss", n, what);
-    names->n = n;
-    for (uint64_t i = 0; i < n; i++)
-        names->sorted[i] = (const roco_text *)(const void *)((const char *)first + i * stride);
-    qsort(names->sorted, n, sizeof *names->sorted, compare_entries);
-    for (uint64_t i = 1; i < n; i++) {
-        if (compare_texts(names->sorted[i - 1], names->sorted[i]) == 0) {
-            char name[PRINTED_NAME];
-            roco_text_print(*names->sorted[i], name, sizeof name);
-            return roco_fail(error, ROCO_FORMAT, name, "%s '%s' is there twice", what, name);
-        }
-    }
-    return ROCO_OK;
+    return kind == ROCO_SOURCE_ARRAY ? parse_array(c, key, name) : parse_scalar(c, key, kind, name);
 }
 
 /* --- tensors --- */
@@ -224,7 +180,7 @@ static const char *foreign_type(uint32_t type)
     return type < sizeof names / sizeof names[0] && names[type] ? names[type] : "unknown";
 }
 
-static roco_status check_shape(roco_gguf_tensor *tensor, const char *name, roco_error *error)
+static roco_status check_shape(roco_source_tensor *tensor, const char *name, roco_error *error)
 {
     const roco_type_traits *traits = roco_type_find((uint32_t)tensor->type);
     if (!traits)
@@ -248,9 +204,9 @@ static roco_status check_shape(roco_gguf_tensor *tensor, const char *name, roco_
     return ROCO_OK;
 }
 
-static roco_status parse_tensor(cursor *c, roco_gguf_tensor *tensor, uint64_t *offset)
+static roco_status parse_tensor(cursor *c, roco_source_tensor *tensor, uint64_t *offset)
 {
-    char name[PRINTED_NAME + 8];
+    char name[ROCO_PRINTED_NAME];
     tensor->name = take_text(c);
     tensor->n_dims = take_u32(c);
     roco_text_print(tensor->name, name, sizeof name);
@@ -272,28 +228,29 @@ static roco_status parse_tensor(cursor *c, roco_gguf_tensor *tensor, uint64_t *o
 }
 
 /* Where the data starts and what the offsets are multiples of. */
-static roco_status read_alignment(const roco_gguf *gguf, uint64_t *out, roco_error *error)
+static roco_status read_alignment(const roco_source *source, uint64_t *out, roco_error *error)
 {
     static const char key[] = "general.alignment";
     *out = 32;
-    if (!roco_gguf_has(gguf, key))
+    if (!roco_source_has(source, key))
         return ROCO_OK;
-    roco_status status = roco_gguf_uint(gguf, key, 8, MAX_ALIGNMENT, out, error);
+    roco_status status = roco_source_uint(source, key, 8, MAX_ALIGNMENT, out, error);
     if (!status && (*out & (*out - 1)))
         status = roco_fail(error, ROCO_FORMAT, key, "general.alignment is %" PRIu64 ", not a power of two", *out);
     return status;
 }
 
-static roco_status place_tensors(roco_gguf *gguf, const uint64_t *offsets, uint64_t header_bytes, roco_error *error)
+static roco_status place_tensors(roco_source *source, const uint64_t *offsets, uint64_t header_bytes, roco_error *error)
 {
     uint64_t alignment;
-    roco_status status = read_alignment(gguf, &alignment, error);
+    roco_status status = read_alignment(source, &alignment, error);
     if (status)
         return status;
+    const roco_source_file *file = &source->files[0];
     uint64_t start = (header_bytes + alignment - 1) & ~(alignment - 1);
-    for (uint64_t i = 0; i < gguf->n_tensors; i++) {
-        roco_gguf_tensor *tensor = &gguf->tensors[i];
-        char name[PRINTED_NAME + 8];
+    for (uint64_t i = 0; i < source->n_tensors; i++) {
+        roco_source_tensor *tensor = &source->tensors[i];
+        char name[ROCO_PRINTED_NAME];
         uint64_t end;
         roco_text_print(tensor->name, name, sizeof name);
         if (offsets[i] & (alignment - 1))
@@ -304,99 +261,68 @@ static roco_status place_tensors(roco_gguf *gguf, const uint64_t *offsets, uint6
             return roco_fail(error, ROCO_FORMAT, name,
                              "tensor '%s' of %" PRIu64 " bytes at offset %" PRIu64 " would end past 2^64", name,
                              tensor->bytes, offsets[i]);
-        if (end > gguf->size)
+        if (end > file->size)
             return roco_fail(error, ROCO_FORMAT, name,
                              "tensor '%s' ends at byte %" PRIu64 ", but the file has %" PRIu64 ": it is cut short",
-                             name, end, gguf->size);
-        tensor->data = gguf->data + (end - tensor->bytes);
+                             name, end, file->size);
+        tensor->data = file->data + (end - tensor->bytes);
     }
     return ROCO_OK;
 }
 
-static int compare_places(const void *a, const void *b)
-{
-    const roco_gguf_tensor *const *x = a, *const *y = b;
-    return ((*x)->data > (*y)->data) - ((*x)->data < (*y)->data);
-}
-
-/* No writer shares bytes between tensors; a file that does is damaged. */
-static roco_status refuse_overlaps(const roco_gguf *gguf, roco_error *error)
-{
-    const roco_gguf_tensor **order = malloc((size_t)gguf->n_tensors * sizeof *order + 1);
-    if (!order)
-        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory to check %" PRIu64 " tensors", gguf->n_tensors);
-    for (uint64_t i = 0; i < gguf->n_tensors; i++)
-        order[i] = &gguf->tensors[i];
-    qsort(order, gguf->n_tensors, sizeof *order, compare_places);
-    roco_status status = ROCO_OK;
-    for (uint64_t i = 1; !status && i < gguf->n_tensors; i++) {
-        if ((const uint8_t *)order[i - 1]->data + order[i - 1]->bytes > (const uint8_t *)order[i]->data) {
-            char first[PRINTED_NAME + 8], second[PRINTED_NAME + 8];
-            roco_text_print(order[i - 1]->name, first, sizeof first);
-            roco_text_print(order[i]->name, second, sizeof second);
-            status = roco_fail(error, ROCO_FORMAT, second, "tensors '%s' and '%s' overlap", first, second);
-        }
-    }
-    free(order);
-    return status;
-}
-
-static roco_status parse_tensors(roco_gguf *gguf, cursor *c, uint64_t n_tensors)
+static roco_status parse_tensors(roco_source *source, cursor *c, uint64_t n_tensors)
 {
     if (n_tensors > MAX_TENSORS || n_tensors > (c->size - c->at) / MIN_TENSOR_BYTES)
         return roco_fail(c->error, ROCO_FORMAT, NULL,
                          "the file claims %" PRIu64 " tensors, but only %" PRIu64 " bytes follow (at most %u tensors)",
                          n_tensors, c->size - c->at, MAX_TENSORS);
     uint64_t *offsets = malloc((size_t)n_tensors * sizeof *offsets + 1);
-    gguf->tensors = calloc((size_t)n_tensors + 1, sizeof *gguf->tensors);
-    roco_status status = ROCO_OK;
-    if (!offsets || !gguf->tensors)
+    roco_source_tensor *tensors = roco_source_add_tensors(source, n_tensors, c->error);
+    roco_status status = tensors ? ROCO_OK : ROCO_NO_MEMORY;
+    if (tensors && !offsets)
         status = roco_fail(c->error, ROCO_NO_MEMORY, NULL, "no memory for %" PRIu64 " tensors", n_tensors);
     for (uint64_t i = 0; !status && i < n_tensors; i++)
-        status = parse_tensor(c, &gguf->tensors[i], &offsets[i]);
-    gguf->n_tensors = n_tensors;
+        status = parse_tensor(c, &tensors[i], &offsets[i]);
     if (!status)
-        status = index_names(&gguf->tensor_names, gguf->tensors, sizeof *gguf->tensors, n_tensors, "tensor", c->error);
-    if (!status)
-        status = place_tensors(gguf, offsets, c->at, c->error);
-    if (!status)
-        status = refuse_overlaps(gguf, c->error);
+        status = place_tensors(source, offsets, c->at, c->error);
     free(offsets);
     return status;
 }
 
-static roco_status parse_keys(roco_gguf *gguf, cursor *c, uint64_t n_keys)
+static roco_status parse_keys(roco_source *source, cursor *c, uint64_t n_keys)
 {
     if (n_keys > MAX_KEYS || n_keys > (c->size - c->at) / MIN_KEY_BYTES)
         return roco_fail(c->error, ROCO_FORMAT, NULL,
                          "the file claims %" PRIu64 " keys, but only %" PRIu64 " bytes follow (at most %u keys)",
                          n_keys, c->size - c->at, MAX_KEYS);
-    gguf->keys = calloc((size_t)n_keys + 1, sizeof *gguf->keys);
-    if (!gguf->keys)
+    source->keys = calloc((size_t)n_keys + 1, sizeof *source->keys);
+    if (!source->keys)
         return roco_fail(c->error, ROCO_NO_MEMORY, NULL, "no memory for %" PRIu64 " keys", n_keys);
-    gguf->n_keys = n_keys;
+    source->n_keys = n_keys;
     for (uint64_t i = 0; i < n_keys; i++) {
-        roco_status status = parse_key(c, &gguf->keys[i]);
+        roco_status status = parse_key(c, &source->keys[i]);
         if (status)
             return status;
     }
-    return index_names(&gguf->key_names, gguf->keys, sizeof *gguf->keys, n_keys, "key", c->error);
+    return roco_source_index(source, c->error); /* the alignment is among the keys */
 }
 
-roco_status roco_gguf_parse(roco_gguf *gguf, roco_error *error)
+roco_status roco_gguf_parse(roco_source *source, roco_error *error)
 {
-    cursor c = {.data = gguf->data, .size = gguf->size, .error = error};
+    const roco_source_file *file = &source->files[0];
+    cursor c = {.data = file->data, .size = file->size, .error = error};
     take(&c, 4); /* the magic: looked at by the caller */
-    gguf->version = take_u32(&c);
+    uint32_t version = take_u32(&c);
     uint64_t n_tensors = take_u64(&c);
     uint64_t n_keys = take_u64(&c);
     if (c.cut)
         return roco_fail(error, ROCO_FORMAT, NULL, "the file ends inside the GGUF header: it has %" PRIu64 " bytes",
-                         gguf->size);
-    if (gguf->version == __builtin_bswap32(2) || gguf->version == __builtin_bswap32(3))
+                         file->size);
+    if (version == __builtin_bswap32(2) || version == __builtin_bswap32(3))
         return roco_fail(error, ROCO_UNSUPPORTED, NULL, "a big-endian GGUF file; roco reads little-endian ones");
-    if (gguf->version != 2 && gguf->version != 3)
-        return roco_fail(error, ROCO_UNSUPPORTED, NULL, "GGUF version %" PRIu32 "; roco reads 2 and 3", gguf->version);
-    roco_status status = parse_keys(gguf, &c, n_keys);
-    return status ? status : parse_tensors(gguf, &c, n_tensors);
+    if (version != 2 && version != 3)
+        return roco_fail(error, ROCO_UNSUPPORTED, NULL, "GGUF version %" PRIu32 "; roco reads 2 and 3", version);
+    snprintf(source->format, sizeof source->format, "GGUF v%" PRIu32, version);
+    roco_status status = parse_keys(source, &c, n_keys);
+    return status ? status : parse_tensors(source, &c, n_tensors);
 }

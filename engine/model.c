@@ -18,10 +18,10 @@ FAMILIES(DECLARE)
 static const roco_model_family *const families[] = {FAMILIES(ROW)};
 #define N_FAMILIES (sizeof families / sizeof families[0])
 
-roco_status roco_model_family_find(const roco_gguf *gguf, const roco_model_family **out, roco_error *error)
+roco_status roco_model_family_find(const roco_source *source, const roco_model_family **out, roco_error *error)
 {
     roco_text name;
-    roco_status status = roco_gguf_string(gguf, "general.architecture", &name, error);
+    roco_status status = roco_source_string(source, "general.architecture", &name, error);
     if (status == ROCO_NOT_FOUND)
         return roco_fail(error, ROCO_FORMAT, "general.architecture",
                          "the file does not say its architecture (key general.architecture is missing)");
@@ -45,10 +45,10 @@ roco_status roco_model_family_find(const roco_gguf *gguf, const roco_model_famil
                      "architecture \"%s\" is not supported; supported: %s", found, supported);
 }
 
-bool roco_model_is_quantized(const roco_gguf *gguf)
+bool roco_model_is_quantized(const roco_source *source)
 {
-    for (uint64_t i = 0; i < roco_gguf_n_tensors(gguf); i++)
-        if (roco_type_is_quantized(roco_gguf_tensor_at(gguf, i)->type))
+    for (uint64_t i = 0; i < roco_source_n_tensors(source); i++)
+        if (roco_type_is_quantized(roco_source_tensor_at(source, i)->type))
             return true;
     return false;
 }
@@ -56,9 +56,9 @@ bool roco_model_is_quantized(const roco_gguf *gguf)
 /* A bias left out would change every answer: refused. Other unknown tensors are named once. */
 static void check_leftovers(roco_loader *l)
 {
-    uint64_t n_tensors = roco_gguf_n_tensors(l->gguf), n_biases = 0;
+    uint64_t n_tensors = roco_source_n_tensors(l->source), n_biases = 0;
     for (uint64_t i = 0; i < n_tensors; i++) {
-        roco_text name = roco_gguf_tensor_at(l->gguf, i)->name;
+        roco_text name = roco_source_tensor_at(l->source, i)->name;
         n_biases += name.size > 5 && !memcmp(name.data + name.size - 5, ".bias", 5);
     }
     if (n_biases > l->n_biases)
@@ -71,10 +71,10 @@ static void check_leftovers(roco_loader *l)
                  (unsigned long long)(n_tensors - l->n_used));
 }
 
-static roco_status load(roco_model *model, const roco_gguf *gguf, roco_backend *backend, roco_error *error)
+static roco_status load(roco_model *model, const roco_source *source, roco_backend *backend, roco_error *error)
 {
     const roco_shape *s = &model->shape;
-    roco_loader loader = {.model = model, .gguf = gguf, .backend = backend, .error = error};
+    roco_loader loader = {.model = model, .source = source, .backend = backend, .error = error};
     roco_load_named_matrix(&loader, "token_embd.weight", s->n_vocab, s->width, &model->embedding);
     if (roco_loader_has(&loader, "output.weight"))
         roco_load_named_matrix(&loader, "output.weight", s->n_vocab, s->width, &model->head);
@@ -89,7 +89,7 @@ static roco_status load(roco_model *model, const roco_gguf *gguf, roco_backend *
     return loader.status;
 }
 
-roco_status roco_model_open(const roco_model_family *family, const roco_shape *shape, const roco_gguf *gguf,
+roco_status roco_model_open(const roco_model_family *family, const roco_shape *shape, const roco_source *source,
                             roco_backend *backend, roco_model *model, roco_error *error)
 {
     *model = (roco_model){.family = family, .shape = *shape};
@@ -97,7 +97,7 @@ roco_status roco_model_open(const roco_model_family *family, const roco_shape *s
     model->rope_frequencies = calloc((size_t)shape->n_ropes * (shape->rope_dim / 2), sizeof *model->rope_frequencies);
     roco_status status = ROCO_NO_MEMORY;
     if (model->layers && model->rope_frequencies)
-        status = load(model, gguf, backend, error);
+        status = load(model, source, backend, error);
     else
         roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory for the model's tables");
     if (status)

@@ -7,7 +7,7 @@
 #ifndef ROCO_ENGINE_MODEL_H
 #define ROCO_ENGINE_MODEL_H
 
-#include "engine/gguf.h"
+#include "engine/source.h"
 #include "kernels/backend.h"
 
 #define ROCO_MAX_ROPES 2u
@@ -67,19 +67,19 @@ typedef struct roco_loader roco_loader; /* model_parts.h */
 
 typedef struct roco_model_family {
     const char *architecture; /* value of general.architecture */
-    roco_status (*read_shape)(const roco_gguf *gguf, roco_shape *shape, roco_error *error);
+    roco_status (*read_shape)(const roco_source *source, roco_shape *shape, roco_error *error);
     void (*load_layer)(roco_loader *loader, uint32_t number, roco_layer *layer);
 } roco_model_family;
 
 /* The family of a file's architecture; ROCO_UNSUPPORTED with the list of supported ones, ROCO_FORMAT when the key is
  * missing. */
-roco_status roco_model_family_find(const roco_gguf *gguf, const roco_model_family **out, roco_error *error);
+roco_status roco_model_family_find(const roco_source *source, const roco_model_family **out, roco_error *error);
 /* Loads all weights. On failure what was loaded is closed again. roco_model_close with the same backend. */
-roco_status roco_model_open(const roco_model_family *family, const roco_shape *shape, const roco_gguf *gguf,
+roco_status roco_model_open(const roco_model_family *family, const roco_shape *shape, const roco_source *source,
                             roco_backend *backend, roco_model *model, roco_error *error);
 void roco_model_close(roco_model *model, roco_backend *backend);
 
 /* True when the file's matrices are block-quantised: `--precision auto` then means int8. */
-bool roco_model_is_quantized(const roco_gguf *gguf);
+bool roco_model_is_quantized(const roco_source *source);
 
 #endif

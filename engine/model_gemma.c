@@ -13,9 +13,9 @@ void roco_keys_gemma(roco_keys *keys, roco_shape *shape, uint32_t layers_27b)
         shape->attention_scale = 1.0f / sqrtf((float)shape->width / (float)shape->n_heads);
 }
 
-static roco_status read_shape(const roco_gguf *gguf, roco_shape *shape, roco_error *error)
+static roco_status read_shape(const roco_source *source, roco_shape *shape, roco_error *error)
 {
-    roco_keys keys = {.gguf = gguf, .architecture = "gemma", .error = error};
+    roco_keys keys = {.source = source, .architecture = "gemma", .error = error};
     roco_keys_shape(&keys, shape);
     roco_keys_gemma(&keys, shape, 0);
     return keys.status;

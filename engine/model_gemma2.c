@@ -7,9 +7,9 @@
 
 #define LAYERS_27B 46u
 
-static roco_status read_shape(const roco_gguf *gguf, roco_shape *shape, roco_error *error)
+static roco_status read_shape(const roco_source *source, roco_shape *shape, roco_error *error)
 {
-    roco_keys keys = {.gguf = gguf, .architecture = "gemma2", .error = error};
+    roco_keys keys = {.source = source, .architecture = "gemma2", .error = error};
     roco_keys_shape(&keys, shape);
     double attention_cap = 50, logit_cap = 30;
     shape->window = 4096;

@@ -7,9 +7,9 @@
 
 #define LAYERS_27B 62u
 
-static roco_status read_shape(const roco_gguf *gguf, roco_shape *shape, roco_error *error)
+static roco_status read_shape(const roco_source *source, roco_shape *shape, roco_error *error)
 {
-    roco_keys keys = {.gguf = gguf, .architecture = "gemma3", .error = error};
+    roco_keys keys = {.source = source, .architecture = "gemma3", .error = error};
     roco_keys_shape(&keys, shape);
     double logit_cap = 0, local_base = 10000;
     shape->global_period = 6;

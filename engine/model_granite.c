@@ -4,9 +4,9 @@
  */
 #include "engine/model_parts.h"
 
-static roco_status read_shape(const roco_gguf *gguf, roco_shape *shape, roco_error *error)
+static roco_status read_shape(const roco_source *source, roco_shape *shape, roco_error *error)
 {
-    roco_keys keys = {.gguf = gguf, .architecture = "granite", .error = error};
+    roco_keys keys = {.source = source, .architecture = "granite", .error = error};
     roco_keys_shape(&keys, shape);
     double attention = (double)shape->attention_scale, embedding = 1, residual = 1, logits = 1;
     roco_keys_float(&keys, "attention.scale", 1e-6, 1e6, &attention);

@@ -16,7 +16,7 @@ const char *roco_keys_name(roco_keys *keys, const char *name)
 
 bool roco_keys_has(roco_keys *keys, const char *name)
 {
-    return roco_gguf_has(keys->gguf, roco_keys_name(keys, name));
+    return roco_source_has(keys->source, roco_keys_name(keys, name));
 }
 
 void roco_keys_uint(roco_keys *keys, const char *name, uint32_t low, uint32_t high, uint32_t *out)
@@ -25,7 +25,7 @@ void roco_keys_uint(roco_keys *keys, const char *name, uint32_t low, uint32_t hi
         return;
     uint64_t value = *out;
     if (roco_keys_has(keys, name))
-        keys->status = roco_gguf_uint(keys->gguf, keys->key, low, high, &value, keys->error);
+        keys->status = roco_source_uint(keys->source, keys->key, low, high, &value, keys->error);
     if (!keys->status && (value < low || value > high))
         keys->status = roco_fail(keys->error, ROCO_FORMAT, keys->key, "%s would be %llu; allowed: %u..%u", keys->key,
                                  (unsigned long long)value, low, high);
@@ -36,7 +36,7 @@ void roco_keys_float(roco_keys *keys, const char *name, double low, double high,
 {
     if (keys->status || !roco_keys_has(keys, name))
         return;
-    keys->status = roco_gguf_float(keys->gguf, keys->key, out, keys->error);
+    keys->status = roco_source_float(keys->source, keys->key, out, keys->error);
     if (!keys->status && !(*out >= low && *out <= high))
         keys->status =
             roco_fail(keys->error, ROCO_FORMAT, keys->key, "%s is %g, outside %g..%g", keys->key, *out, low, high);
@@ -65,7 +65,7 @@ static void read_vocabulary(roco_keys *keys, roco_shape *s)
     static const char name[] = "token_embd.weight";
     if (keys->status)
         return;
-    const roco_gguf_tensor *embedding = roco_gguf_tensor_find(keys->gguf, name);
+    const roco_source_tensor *embedding = roco_source_tensor_find(keys->source, name);
     if (!embedding)
         keys->status = roco_fail(keys->error, ROCO_FORMAT, name, "tensor %s is missing", name);
     else if (embedding->dims[1] < 1 || embedding->dims[1] > MAX_VOCAB)

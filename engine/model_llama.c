@@ -6,9 +6,9 @@
  */
 #include "engine/model_parts.h"
 
-static roco_status read_shape(const roco_gguf *gguf, roco_shape *shape, roco_error *error)
+static roco_status read_shape(const roco_source *source, roco_shape *shape, roco_error *error)
 {
-    roco_keys keys = {.gguf = gguf, .architecture = "llama", .error = error};
+    roco_keys keys = {.source = source, .architecture = "llama", .error = error};
     roco_keys_shape(&keys, shape);
     return keys.status;
 }

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const roco_gguf_tensor *find(roco_loader *l, const char *name, uint64_t rows, uint64_t cols)
+static const roco_source_tensor *find(roco_loader *l, const char *name, uint64_t rows, uint64_t cols)
 {
     if (l->status)
         return NULL;
-    const roco_gguf_tensor *t = roco_gguf_tensor_find(l->gguf, name);
+    const roco_source_tensor *t = roco_source_tensor_find(l->source, name);
     if (!t) {
         l->status = roco_fail(l->error, ROCO_FORMAT, name, "tensor %s is missing", name);
         return NULL;
@@ -26,13 +26,13 @@ static const roco_gguf_tensor *find(roco_loader *l, const char *name, uint64_t r
 
 bool roco_loader_has(roco_loader *l, const char *name)
 {
-    return roco_gguf_tensor_find(l->gguf, name) != NULL;
+    return roco_source_tensor_find(l->source, name) != NULL;
 }
 
 static void open_rows(roco_loader *l, const char *name, uint64_t total, uint64_t first, uint64_t rows, uint64_t cols,
                       roco_weight **out)
 {
-    const roco_gguf_tensor *t = find(l, name, total, cols);
+    const roco_source_tensor *t = find(l, name, total, cols);
     if (!t)
         return;
     roco_tensor_view view = {.name = name,
@@ -64,7 +64,7 @@ void roco_load_named_matrix(roco_loader *l, const char *name, uint64_t rows, uin
 
 void roco_load_host_vector(roco_loader *l, const char *name, uint64_t size, float **out)
 {
-    const roco_gguf_tensor *t = find(l, name, 1, size);
+    const roco_source_tensor *t = find(l, name, 1, size);
     float *values = t ? malloc(size * sizeof *values) : NULL;
     if (!t)
         return;

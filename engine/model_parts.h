@@ -10,7 +10,7 @@
 
 /* --- keys "<architecture>.<name>" --- */
 typedef struct roco_keys {
-    const roco_gguf *gguf;
+    const roco_source *source;
     const char *architecture;
     roco_error *error;
     roco_status status;
@@ -40,7 +40,7 @@ void roco_keys_rope(roco_keys *keys, uint32_t n_context, roco_rope *rope);
 /* --- tensors --- */
 struct roco_loader {
     roco_model *model;
-    const roco_gguf *gguf;
+    const roco_source *source;
     roco_backend *backend;
     roco_error *error;
     roco_status status;

@@ -3,9 +3,9 @@
  */
 #include "engine/model_parts.h"
 
-static roco_status read_shape(const roco_gguf *gguf, roco_shape *shape, roco_error *error)
+static roco_status read_shape(const roco_source *source, roco_shape *shape, roco_error *error)
 {
-    roco_keys keys = {.gguf = gguf, .architecture = "qwen3", .error = error};
+    roco_keys keys = {.source = source, .architecture = "qwen3", .error = error};
     roco_keys_shape(&keys, shape);
     shape->rope_halves = true;
     return keys.status;

@@ -31,7 +31,7 @@ void roco_keys_rope(roco_keys *keys, uint32_t n_context, roco_rope *rope)
     roco_keys_float(keys, "rope.scaling.attn_factor", 1e-3, 1e3, &attention_factor);
     roco_text type = {"none", 4};
     if (!keys->status && roco_keys_has(keys, "rope.scaling.type"))
-        keys->status = roco_gguf_string(keys->gguf, keys->key, &type, keys->error);
+        keys->status = roco_source_string(keys->source, keys->key, &type, keys->error);
     if (keys->status)
         return;
     if (is(type, "yarn"))
@@ -86,7 +86,7 @@ static void divide_by_context(roco_loader *l, double *out)
 {
     const roco_shape *s = &l->model->shape;
     uint32_t original = s->n_context;
-    roco_keys keys = {.gguf = l->gguf, .architecture = l->model->family->architecture, .error = l->error};
+    roco_keys keys = {.source = l->source, .architecture = l->model->family->architecture, .error = l->error};
     roco_keys_need_uint(&keys, "rope.scaling.original_context_length", 1, 1u << 30, &original);
     l->status = l->status ? l->status : keys.status;
     bool is_long = s->n_context > original;

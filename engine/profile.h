@@ -32,17 +32,17 @@ void roco_profile_draw(const roco_tokenizer *tokenizer, int32_t *ids, uint32_t n
 
 /* --- profile files --- */
 
-/* Writes a profile of the model in `gguf` as JSON. ROCO_IO. */
-roco_status roco_profile_write(const char *path, const roco_gguf *gguf, const roco_engine_info *info,
+/* Writes a profile of the model in `source` as JSON. ROCO_IO. */
+roco_status roco_profile_write(const char *path, const roco_source *source, const roco_engine_info *info,
                                const float *scores, roco_error *error);
 /* Reads it back. ROCO_IO (cannot be read), ROCO_FORMAT (no profile), ROCO_INVALID (of another model). scores
  * [n_layers * n_kv_heads]. */
-roco_status roco_profile_read(const char *path, const roco_gguf *gguf, const roco_engine_info *info, float *scores,
+roco_status roco_profile_read(const char *path, const roco_source *source, const roco_engine_info *info, float *scores,
                               roco_error *error);
 /* Where a profile of this file lies beside it: MODEL.heads.json for MODEL.gguf. False when out[size] is too small. */
-bool roco_profile_path(const roco_gguf *gguf, char *out, size_t size);
+bool roco_profile_path(const roco_source *source, char *out, size_t size);
 /* The profile that roco brings along for this file; false when there is none. */
-bool roco_profile_builtin(const roco_gguf *gguf, const roco_engine_info *info, float *scores);
+bool roco_profile_builtin(const roco_source *source, const roco_engine_info *info, float *scores);
 
 /* Where an engine's profile came from. */
 typedef struct roco_profile_origin {
@@ -54,7 +54,7 @@ typedef struct roco_profile_origin {
  * model, else <fingerprint>.heads.json in the user's cache folder (XDG_CACHE_HOME/roco, ~/.cache/roco), else the one
  * built in, else one is measured and kept in the cache folder; that an automatic one cannot be had is a warning. Any
  * other: that file, which must be this model's. Before any cache is open. `progress` may be NULL. */
-roco_status roco_profile_find(roco_engine *engine, const roco_gguf *gguf, const roco_tokenizer *tokenizer,
+roco_status roco_profile_find(roco_engine *engine, const roco_source *source, const roco_tokenizer *tokenizer,
                               const char *choice, roco_profile_progress *progress, void *context,
                               roco_profile_origin *origin, roco_error *error);
 

@@ -23,10 +23,10 @@ static const float smollm2_135m[N_LAYERS * N_KV_HEADS] = {
 };
 #define SMOLLM2_135M_Q4_1 0x9286a712319a4a62u
 
-bool roco_profile_builtin(const roco_gguf *gguf, const roco_engine_info *info, float *scores)
+bool roco_profile_builtin(const roco_source *source, const roco_engine_info *info, float *scores)
 {
     if (info->n_layers != N_LAYERS || info->n_kv_heads != N_KV_HEADS ||
-        roco_gguf_fingerprint(gguf) != SMOLLM2_135M_Q4_1)
+        roco_source_fingerprint(source) != SMOLLM2_135M_Q4_1)
         return false;
     memcpy(scores, smollm2_135m, sizeof smollm2_135m);
     return true;

@@ -4,7 +4,7 @@
  *      "scores": [[0.5, 0.25],
  *                 [0.125, 0]]}
  *
- * `model` is roco_gguf_fingerprint of the file.
+ * `model` is roco_source_fingerprint of the file.
  */
 #include "engine/profile.h"
 
@@ -17,14 +17,14 @@
 
 enum { VERSION = 1, MOST_BYTES = 1 << 20 };
 
-roco_status roco_profile_write(const char *path, const roco_gguf *gguf, const roco_engine_info *info,
+roco_status roco_profile_write(const char *path, const roco_source *source, const roco_engine_info *info,
                                const float *scores, roco_error *error)
 {
     FILE *file = fopen(path, "w");
     if (!file)
         return roco_fail(error, ROCO_IO, "head-profile", "%s cannot be written: %s", path, strerror(errno));
     fprintf(file, "{\"roco_head_profile\": %d, \"model\": \"%016" PRIx64 "\", \"layers\": %u, \"kv_heads\": %u,\n",
-            VERSION, roco_gguf_fingerprint(gguf), info->n_layers, info->n_kv_heads);
+            VERSION, roco_source_fingerprint(source), info->n_layers, info->n_kv_heads);
     for (uint32_t layer = 0; layer < info->n_layers; layer++) {
         fputs(layer ? ",\n            " : " \"scores\": [", file);
         for (uint32_t head = 0; head < info->n_kv_heads; head++)
@@ -94,7 +94,7 @@ static bool read_scores(const char *text, uint32_t n, float *scores)
     }
 }
 
-roco_status roco_profile_read(const char *path, const roco_gguf *gguf, const roco_engine_info *info, float *scores,
+roco_status roco_profile_read(const char *path, const roco_source *source, const roco_engine_info *info, float *scores,
                               roco_error *error)
 {
     char *text = NULL;
@@ -102,7 +102,7 @@ roco_status roco_profile_read(const char *path, const roco_gguf *gguf, const roc
     if (status)
         return status;
     char mark[24];
-    snprintf(mark, sizeof mark, "\"%016" PRIx64 "\"", roco_gguf_fingerprint(gguf));
+    snprintf(mark, sizeof mark, "\"%016" PRIx64 "\"", roco_source_fingerprint(source));
     const char *model = value_of(text, "model");
     if (!is_number(text, "roco_head_profile", VERSION) || !model)
         status = roco_fail(error, ROCO_FORMAT, "head-profile", "%s is no head profile of version %d", path, VERSION);

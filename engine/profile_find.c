@@ -14,7 +14,7 @@
 typedef struct search {
     roco_engine *engine;
     const roco_engine_info *info;
-    const roco_gguf *gguf;
+    const roco_source *source;
     const roco_tokenizer *tokenizer;
     roco_profile_progress *progress;
     void *context;
@@ -38,7 +38,7 @@ static void find_cache_folder(search *s)
     mkdir(folder, 0777); /* a failure shows at the write */
     memcpy(folder + size, "/roco", sizeof "/roco");
     mkdir(folder, 0777);
-    snprintf(s->cached, sizeof s->cached, "%s/%016" PRIx64 ".heads.json", folder, roco_gguf_fingerprint(s->gguf));
+    snprintf(s->cached, sizeof s->cached, "%s/%016" PRIx64 ".heads.json", folder, roco_source_fingerprint(s->source));
 }
 
 /* A file that need not be there. One that is there and is wrong is passed over with a warning. */
@@ -47,7 +47,7 @@ static bool try_file(const search *s, const char *path)
     roco_error error;
     if (access(path, F_OK) != 0)
         return false;
-    if (roco_profile_read(path, s->gguf, s->info, s->scores, &error)) {
+    if (roco_profile_read(path, s->source, s->info, s->scores, &error)) {
         snprintf(s->origin->warning, sizeof s->origin->warning, "%s", error.message);
         return false;
     }
@@ -55,9 +55,9 @@ static bool try_file(const search *s, const char *path)
     return true;
 }
 
-bool roco_profile_path(const roco_gguf *gguf, char *out, size_t size)
+bool roco_profile_path(const roco_source *source, char *out, size_t size)
 {
-    const char *model = roco_gguf_path(gguf);
+    const char *model = roco_source_path(source);
     size_t stem = strlen(model);
     if (stem > 5 && strcmp(model + stem - 5, ".gguf") == 0)
         stem -= 5;
@@ -68,7 +68,7 @@ bool roco_profile_path(const roco_gguf *gguf, char *out, size_t size)
 static bool try_beside(const search *s)
 {
     char path[PATH_MAX];
-    return roco_profile_path(s->gguf, path, sizeof path) && try_file(s, path);
+    return roco_profile_path(s->source, path, sizeof path) && try_file(s, path);
 }
 
 /* Complete or not at all: another server may read it meanwhile. */
@@ -79,7 +79,7 @@ static bool keep(const search *s)
     if (!s->cached[0])
         return false;
     snprintf(work, sizeof work, "%s.%ld", s->cached, (long)getpid());
-    if (!roco_profile_write(work, s->gguf, s->info, s->scores, &error) && rename(work, s->cached) == 0)
+    if (!roco_profile_write(work, s->source, s->info, s->scores, &error) && rename(work, s->cached) == 0)
         return true;
     unlink(work);
     return false;
@@ -109,12 +109,12 @@ static roco_status find(search *s, const char *choice, roco_error *error)
 {
     if (strcmp(choice, "auto") != 0) {
         snprintf(s->origin->text, sizeof s->origin->text, "%s", choice);
-        roco_status status = roco_profile_read(choice, s->gguf, s->info, s->scores, error);
+        roco_status status = roco_profile_read(choice, s->source, s->info, s->scores, error);
         return status ? status : roco_engine_use_profile(s->engine, s->scores, error);
     }
     find_cache_folder(s);
     bool found = try_beside(s) || (s->cached[0] && try_file(s, s->cached));
-    if (!found && roco_profile_builtin(s->gguf, s->info, s->scores)) {
+    if (!found && roco_profile_builtin(s->source, s->info, s->scores)) {
         snprintf(s->origin->text, sizeof s->origin->text, "built in");
         found = true;
     }
@@ -130,7 +130,7 @@ static roco_status find(search *s, const char *choice, roco_error *error)
     return roco_engine_use_profile(s->engine, s->scores, error);
 }
 
-roco_status roco_profile_find(roco_engine *engine, const roco_gguf *gguf, const roco_tokenizer *tokenizer,
+roco_status roco_profile_find(roco_engine *engine, const roco_source *source, const roco_tokenizer *tokenizer,
                               const char *choice, roco_profile_progress *progress, void *context,
                               roco_profile_origin *origin, roco_error *error)
 {
@@ -140,7 +140,7 @@ roco_status roco_profile_find(roco_engine *engine, const roco_gguf *gguf, const 
     const roco_engine_info *info = roco_engine_describe(engine);
     search s = {.engine = engine,
                 .info = info,
-                .gguf = gguf,
+                .source = source,
                 .tokenizer = tokenizer,
                 .progress = progress,
                 .context = context,

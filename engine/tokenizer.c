@@ -86,15 +86,15 @@ void roco_tokenizer_close(roco_tokenizer *tokenizer)
 /* --- from a file --- */
 
 /* The strings of an array, borrowed from the file. Returns owned. */
-static roco_status read_strings(const roco_gguf *gguf, const char *key, roco_text **out, size_t *n, roco_error *error)
+static roco_status read_strings(const roco_source *file, const char *key, roco_text **out, size_t *n, roco_error *error)
 {
-    roco_gguf_kind kind;
+    roco_source_kind kind;
     uint64_t count;
-    roco_status status = roco_gguf_array(gguf, key, &kind, &count, error);
+    roco_status status = roco_source_array(file, key, &kind, &count, error);
     if (status) {
         return status == ROCO_NOT_FOUND ? roco_fail(error, ROCO_FORMAT, key, "the file has no %s", key) : status;
     }
-    if (kind != ROCO_GGUF_STRING) {
+    if (kind != ROCO_SOURCE_STRING) {
         return roco_fail(error, ROCO_FORMAT, key, "the array does not hold strings");
     }
     *out = malloc((size_t)(count ? count : 1) * sizeof **out);
@@ -102,23 +102,23 @@ static roco_status read_strings(const roco_gguf *gguf, const char *key, roco_tex
         return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %llu strings", (unsigned long long)count);
     }
     for (uint64_t i = 0; i < count; i++) {
-        (*out)[i] = roco_gguf_array_string(gguf, key, i);
+        (*out)[i] = roco_source_array_string(file, key, i);
     }
     *n = (size_t)count;
     return ROCO_OK;
 }
 
 /* The scores of n_vocab tokens. Returns owned. */
-static roco_status read_scores(const roco_gguf *gguf, size_t n_vocab, float **out, roco_error *error)
+static roco_status read_scores(const roco_source *file, size_t n_vocab, float **out, roco_error *error)
 {
     static const char key[] = "tokenizer.ggml.scores";
-    roco_gguf_kind kind;
+    roco_source_kind kind;
     uint64_t count;
-    roco_status status = roco_gguf_array(gguf, key, &kind, &count, error);
+    roco_status status = roco_source_array(file, key, &kind, &count, error);
     if (status) {
         return status == ROCO_NOT_FOUND ? roco_fail(error, ROCO_FORMAT, key, "the file has no %s", key) : status;
     }
-    if ((kind != ROCO_GGUF_FLOAT32 && kind != ROCO_GGUF_FLOAT64) || count != n_vocab) {
+    if ((kind != ROCO_SOURCE_FLOAT32 && kind != ROCO_SOURCE_FLOAT64) || count != n_vocab) {
         return roco_fail(error, ROCO_FORMAT, key, "%llu values; %zu numbers are needed, one for each token",
                          (unsigned long long)count, n_vocab);
     }
@@ -127,23 +127,23 @@ static roco_status read_scores(const roco_gguf *gguf, size_t n_vocab, float **ou
         return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %zu scores", n_vocab);
     }
     for (size_t i = 0; i < n_vocab; i++) {
-        (*out)[i] = (float)roco_gguf_array_float(gguf, key, i);
+        (*out)[i] = (float)roco_source_array_float(file, key, i);
     }
     return ROCO_OK;
 }
 
-static bool is_integer(roco_gguf_kind kind)
+static bool is_integer(roco_source_kind kind)
 {
-    return kind <= ROCO_GGUF_INT32 || kind == ROCO_GGUF_UINT64 || kind == ROCO_GGUF_INT64;
+    return kind <= ROCO_SOURCE_INT32 || kind == ROCO_SOURCE_UINT64 || kind == ROCO_SOURCE_INT64;
 }
 
 /* The types of n_vocab tokens. Returns owned. */
-static roco_status read_types(const roco_gguf *gguf, size_t n_vocab, int32_t **out, roco_error *error)
+static roco_status read_types(const roco_source *file, size_t n_vocab, int32_t **out, roco_error *error)
 {
     static const char key[] = "tokenizer.ggml.token_type";
-    roco_gguf_kind kind;
+    roco_source_kind kind;
     uint64_t count;
-    roco_status status = roco_gguf_array(gguf, key, &kind, &count, error);
+    roco_status status = roco_source_array(file, key, &kind, &count, error);
     if (status) {
         return status == ROCO_NOT_FOUND ? roco_fail(error, ROCO_FORMAT, key, "the file has no %s", key) : status;
     }
@@ -156,49 +156,49 @@ static roco_status read_types(const roco_gguf *gguf, size_t n_vocab, int32_t **o
         return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %zu types", n_vocab);
     }
     for (size_t i = 0; i < n_vocab; i++) {
-        int64_t type = roco_gguf_array_int(gguf, key, i);
+        int64_t type = roco_source_array_int(file, key, i);
         (*out)[i] = type < 0 || type > INT32_MAX ? -1 : (int32_t)type;
     }
     return ROCO_OK;
 }
 
-static roco_status read_id(const roco_gguf *gguf, const char *key, size_t n_vocab, int32_t *out, roco_error *error)
+static roco_status read_id(const roco_source *file, const char *key, size_t n_vocab, int32_t *out, roco_error *error)
 {
     *out = -1;
-    if (n_vocab == 0 || !roco_gguf_has(gguf, key)) {
+    if (n_vocab == 0 || !roco_source_has(file, key)) {
         return ROCO_OK;
     }
     uint64_t id;
-    roco_status status = roco_gguf_uint(gguf, key, 0, n_vocab - 1, &id, error);
+    roco_status status = roco_source_uint(file, key, 0, n_vocab - 1, &id, error);
     if (!status && id <= INT32_MAX) {
         *out = (int32_t)id;
     }
     return status;
 }
 
-static roco_status read_bool(const roco_gguf *gguf, const char *key, bool otherwise, bool *out, roco_error *error)
+static roco_status read_bool(const roco_source *file, const char *key, bool otherwise, bool *out, roco_error *error)
 {
     *out = otherwise;
-    return roco_gguf_has(gguf, key) ? roco_gguf_bool(gguf, key, out, error) : ROCO_OK;
+    return roco_source_has(file, key) ? roco_source_bool(file, key, out, error) : ROCO_OK;
 }
 
 /* SentencePiece puts a space in front unless its file says no. */
-static roco_status read_flags(const roco_gguf *gguf, bool sentencepiece, roco_tokenizer_source *source,
+static roco_status read_flags(const roco_source *file, bool sentencepiece, roco_tokenizer_source *source,
                               roco_error *error)
 {
     static const char bos_key[] = "tokenizer.ggml.add_bos_token";
     bool add_bos;
-    roco_status status = read_bool(gguf, bos_key, false, &add_bos, error);
-    source->add_bos = roco_gguf_has(gguf, bos_key) ? add_bos : -1;
+    roco_status status = read_bool(file, bos_key, false, &add_bos, error);
+    source->add_bos = roco_source_has(file, bos_key) ? add_bos : -1;
     return status ? status
-                  : read_bool(gguf, "tokenizer.ggml.add_space_prefix", sentencepiece, &source->add_space_prefix, error);
+                  : read_bool(file, "tokenizer.ggml.add_space_prefix", sentencepiece, &source->add_space_prefix, error);
 }
 
 /* A missing name leaves *out empty, which no check behind this lets pass. */
-static roco_status read_name(const roco_gguf *gguf, const char *key, roco_text *out, roco_error *error)
+static roco_status read_name(const roco_source *file, const char *key, roco_text *out, roco_error *error)
 {
     *out = (roco_text){"", 0};
-    return roco_gguf_has(gguf, key) ? roco_gguf_string(gguf, key, out, error) : ROCO_OK;
+    return roco_source_has(file, key) ? roco_source_string(file, key, out, error) : ROCO_OK;
 }
 
 static bool is(roco_text text, const char *word)
@@ -206,11 +206,11 @@ static bool is(roco_text text, const char *word)
     return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0;
 }
 
-static roco_status read_model(const roco_gguf *gguf, bool *sentencepiece, roco_error *error)
+static roco_status read_model(const roco_source *file, bool *sentencepiece, roco_error *error)
 {
     static const char key[] = "tokenizer.ggml.model";
     roco_text model;
-    roco_status status = read_name(gguf, key, &model, error);
+    roco_status status = read_name(file, key, &model, error);
     *sentencepiece = is(model, "llama");
     if (!status && !*sentencepiece && !is(model, "gpt2")) {
         status = roco_fail(error, ROCO_UNSUPPORTED, key,
@@ -220,32 +220,32 @@ static roco_status read_model(const roco_gguf *gguf, bool *sentencepiece, roco_e
     return status;
 }
 
-roco_status roco_tokenizer_open_as(const roco_gguf *gguf, const char *pre, roco_tokenizer **out, roco_error *error)
+roco_status roco_tokenizer_open_as(const roco_source *file, const char *pre, roco_tokenizer **out, roco_error *error)
 {
     roco_tokenizer_source source = {0};
     roco_text *pieces = NULL, *merges = NULL;
     int32_t *types = NULL;
     float *scores = NULL;
     bool sentencepiece = false;
-    roco_status status = read_model(gguf, &sentencepiece, error);
+    roco_status status = read_model(file, &sentencepiece, error);
     if (!status && pre) {
         source.pre = (roco_text){pre, strlen(pre)};
     } else if (!status) {
-        status = read_name(gguf, "tokenizer.ggml.pre", &source.pre, error);
+        status = read_name(file, "tokenizer.ggml.pre", &source.pre, error);
     }
-    status = status ? status : read_strings(gguf, "tokenizer.ggml.tokens", &pieces, &source.n_vocab, error);
+    status = status ? status : read_strings(file, "tokenizer.ggml.tokens", &pieces, &source.n_vocab, error);
     size_t n = source.n_vocab;
     if (!status && sentencepiece) {
-        status = read_scores(gguf, n, &scores, error);
+        status = read_scores(file, n, &scores, error);
     } else if (!status) {
-        status = read_strings(gguf, "tokenizer.ggml.merges", &merges, &source.n_merges, error);
+        status = read_strings(file, "tokenizer.ggml.merges", &merges, &source.n_merges, error);
     }
-    status = status ? status : read_types(gguf, n, &types, error);
-    status = status ? status : read_id(gguf, "tokenizer.ggml.unknown_token_id", n, &source.unknown, error);
-    status = status ? status : read_id(gguf, "tokenizer.ggml.bos_token_id", n, &source.bos, error);
-    status = status ? status : read_id(gguf, "tokenizer.ggml.eos_token_id", n, &source.eos, error);
-    status = status ? status : read_id(gguf, "tokenizer.ggml.eot_token_id", n, &source.eot, error);
-    status = status ? status : read_flags(gguf, sentencepiece, &source, error);
+    status = status ? status : read_types(file, n, &types, error);
+    status = status ? status : read_id(file, "tokenizer.ggml.unknown_token_id", n, &source.unknown, error);
+    status = status ? status : read_id(file, "tokenizer.ggml.bos_token_id", n, &source.bos, error);
+    status = status ? status : read_id(file, "tokenizer.ggml.eos_token_id", n, &source.eos, error);
+    status = status ? status : read_id(file, "tokenizer.ggml.eot_token_id", n, &source.eot, error);
+    status = status ? status : read_flags(file, sentencepiece, &source, error);
     if (!status) {
         source.pieces = pieces;
         source.types = types;
@@ -260,9 +260,9 @@ roco_status roco_tokenizer_open_as(const roco_gguf *gguf, const char *pre, roco_
     return status;
 }
 
-roco_status roco_tokenizer_open(const roco_gguf *gguf, roco_tokenizer **out, roco_error *error)
+roco_status roco_tokenizer_open(const roco_source *file, roco_tokenizer **out, roco_error *error)
 {
-    return roco_tokenizer_open_as(gguf, NULL, out, error);
+    return roco_tokenizer_open_as(file, NULL, out, error);
 }
 
 /* --- questions about tokens --- */

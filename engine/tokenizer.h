@@ -9,7 +9,7 @@
 #define ROCO_ENGINE_TOKENIZER_H
 
 #include "config/status.h"
-#include "engine/gguf.h"
+#include "engine/source.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ void roco_ids_free(roco_ids *ids);
 /* Copies what it needs: the file may be closed afterwards. Errors: ROCO_UNSUPPORTED (tokenizer model or pre-tokenizer
  * by name, with the supported list), ROCO_FORMAT (vocabulary, merges or ids that do not fit together, no token for
  * a byte of printable ASCII). Of equal pieces the lowest id is used. Returns owned. */
-roco_status roco_tokenizer_open(const roco_gguf *gguf, roco_tokenizer **out, roco_error *error);
+roco_status roco_tokenizer_open(const roco_source *source, roco_tokenizer **out, roco_error *error);
 void roco_tokenizer_close(roco_tokenizer *tokenizer);
 
 uint32_t roco_tokenizer_n_vocab(const roco_tokenizer *tokenizer);

@@ -44,7 +44,7 @@ typedef struct roco_tokenizer_source {
 /* As roco_tokenizer_open. Returns owned. */
 roco_status roco_tokenizer_build(const roco_tokenizer_source *source, roco_tokenizer **out, roco_error *error);
 /* As roco_tokenizer_open, with another pre-tokenizer than the file names. */
-roco_status roco_tokenizer_open_as(const roco_gguf *gguf, const char *pre, roco_tokenizer **out, roco_error *error);
+roco_status roco_tokenizer_open_as(const roco_source *source, const char *pre, roco_tokenizer **out, roco_error *error);
 
 /* --- vocabulary --- */
 typedef struct roco_vocab {

@@ -125,7 +125,7 @@ static roco_status choose_heads(evaluation *e, bool *profile, bool *uniform, roc
         return roco_fail(error, ROCO_INVALID, "heads", "--heads must be profile, uniform or both");
     if (!*profile)
         return ROCO_OK;
-    roco_status status = roco_profile_find(e->setup.engine, e->setup.gguf, e->setup.tokenizer,
+    roco_status status = roco_profile_find(e->setup.engine, e->setup.source, e->setup.tokenizer,
                                            e->setup.options.head_profile, NULL, NULL, &origin, error);
     if (status)
         return status;

@@ -63,14 +63,14 @@ static roco_status run(const roco_eval_setup *setup, const char *text, const cha
     roco_ids ids = {0};
     float *scores = malloc((size_t)info->n_layers * info->n_kv_heads * sizeof *scores);
     roco_status status = scores ? ROCO_OK : roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
-    if (!status && !*out && !roco_profile_path(setup->gguf, beside, sizeof beside))
+    if (!status && !*out && !roco_profile_path(setup->source, beside, sizeof beside))
         status = roco_fail(error, ROCO_INVALID, "out", "the model's path is too long; give --out FILE");
     if (!status)
         status = get_ids(setup, text, &part, &ids, error);
     if (!status)
         status = roco_profile_measure(setup->engine, ids.data, part, part, print_progress, NULL, scores, error);
     if (!status)
-        status = roco_profile_write(*out ? out : beside, setup->gguf, info, scores, error);
+        status = roco_profile_write(*out ? out : beside, setup->source, info, scores, error);
     if (!status) {
         print_best(info, scores);
         printf("written to %s\n", *out ? out : beside);

@@ -74,12 +74,12 @@ roco_status roco_eval_open(int argc, char **argv, char **environment, const roco
     if (!status)
         status = roco_options_parse(&setup->options, argc, argv, environment, stdout, &result, error);
     if (!status)
-        status = roco_gguf_open(setup->options.model, &setup->gguf, error);
+        status = roco_source_open(setup->options.model, &setup->source, error);
     if (!status)
-        status = roco_tokenizer_open(setup->gguf, &setup->tokenizer, error);
+        status = roco_tokenizer_open(setup->source, &setup->tokenizer, error);
     if (status)
         return status;
-    const roco_engine_config config = roco_engine_configure(&setup->options, setup->gguf);
+    const roco_engine_config config = roco_engine_configure(&setup->options, setup->source);
     return roco_engine_open(&config, &setup->engine, error);
 }
 
@@ -89,8 +89,8 @@ void roco_eval_close(roco_eval_setup *setup)
         roco_engine_close(setup->engine);
     if (setup->tokenizer)
         roco_tokenizer_close(setup->tokenizer);
-    if (setup->gguf)
-        roco_gguf_close(setup->gguf);
+    if (setup->source)
+        roco_source_close(setup->source);
     roco_options_free(&setup->options);
 }
 

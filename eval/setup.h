@@ -18,7 +18,7 @@ typedef struct roco_eval_flag {
 
 typedef struct roco_eval_setup {
     roco_options options;
-    roco_gguf *gguf;
+    roco_source *source;
     roco_tokenizer *tokenizer;
     roco_engine *engine;
 } roco_eval_setup;

@@ -88,8 +88,8 @@ void roco_app_settle(roco_app *app)
     if (app->tokenizer)
         roco_tokenizer_close(app->tokenizer);
     roco_chat_template_close(&app->model);
-    if (app->gguf)
-        roco_gguf_close(app->gguf);
+    if (app->source)
+        roco_source_close(app->source);
     roco_event_list_free(&app->events);
     free(app);
 }
@@ -117,7 +117,7 @@ void roco_app_close(roco_app *app)
 
 static roco_status open_engine(roco_app *app, roco_error *error)
 {
-    const roco_engine_config config = roco_engine_configure(app->options, app->gguf);
+    const roco_engine_config config = roco_engine_configure(app->options, app->source);
     return roco_engine_open(&config, &app->engine, error);
 }
 
@@ -129,7 +129,7 @@ static void on_profile(void *context, uint32_t done, uint32_t total)
 static roco_status find_profile(roco_app *app, roco_error *error)
 {
     roco_profile_origin origin;
-    roco_status status = roco_profile_find(app->engine, app->gguf, app->tokenizer, app->options->head_profile,
+    roco_status status = roco_profile_find(app->engine, app->source, app->tokenizer, app->options->head_profile,
                                            on_profile, NULL, &origin, error);
     if (status)
         return status;
@@ -143,11 +143,11 @@ roco_status roco_app_load(roco_app *app, roco_error *error)
 {
     const roco_options *o = app->options;
     roco_served_model *model = &app->model;
-    roco_status status = roco_gguf_open(o->model, &app->gguf, error);
+    roco_status status = roco_source_open(o->model, &app->source, error);
     if (!status)
-        status = roco_tokenizer_open(app->gguf, &app->tokenizer, error);
+        status = roco_tokenizer_open(app->source, &app->tokenizer, error);
     if (!status)
-        status = roco_chat_template_load(model, app->gguf, error);
+        status = roco_chat_template_load(model, app->source, error);
     if (!status)
         status = open_engine(app, error);
     if (!status)

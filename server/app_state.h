@@ -52,7 +52,7 @@ struct roco_app {
     roco_faults faults;
 
     roco_served_model model;
-    roco_gguf *gguf;
+    roco_source *source;
     roco_tokenizer *tokenizer;
     roco_engine *engine;
     roco_scheduler *scheduler;

@@ -43,13 +43,13 @@ static roco_status load_file(roco_served_model *model, const char *path, roco_er
     return status;
 }
 
-roco_status roco_chat_template_load(roco_served_model *model, const roco_gguf *gguf, roco_error *error)
+roco_status roco_chat_template_load(roco_served_model *model, const roco_source *from, roco_error *error)
 {
     if (model->options->chat_template[0])
         return load_file(model, model->options->chat_template, error);
     roco_text source;
     roco_error inner = {0};
-    if (roco_gguf_string(gguf, "tokenizer.chat_template", &source, NULL) != ROCO_OK) {
+    if (roco_source_string(from, "tokenizer.chat_template", &source, NULL) != ROCO_OK) {
         snprintf(model->no_chat, sizeof model->no_chat, "the model's file has no chat template");
         return ROCO_OK;
     }

@@ -15,7 +15,7 @@ roco_status roco_chat_prompt(const roco_served_model *model, const roco_completi
 
 /* The template of `--chat-template`, else the file's own. None, or a file's that cannot be read, is no error:
  * model->chat_template is NULL then, and model->no_chat says why. Owned by the model: roco_chat_template_close. */
-roco_status roco_chat_template_load(roco_served_model *model, const roco_gguf *gguf, roco_error *error);
+roco_status roco_chat_template_load(roco_served_model *model, const roco_source *source, roco_error *error);
 void roco_chat_template_close(roco_served_model *model);
 
 #endif

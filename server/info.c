@@ -1,10 +1,10 @@
-/* `roco info`: a GGUF file's keys and tensors, and the memory arithmetic of serving it. Reads the header only, so it is
- * quick on any file. Main thread; opens no backend and allocates no pool. */
+/* `roco info`: a model's keys and tensors, and the memory arithmetic of serving it. Reads headers only, so it is quick
+ * on any model. Main thread; opens no backend and allocates no pool. */
 #include "server/info.h"
 
 #include "config/options.h"
-#include "engine/gguf.h"
 #include "engine/model.h"
+#include "engine/source.h"
 #include "kernels/kv_layout.h"
 
 #include <inttypes.h>
@@ -32,27 +32,29 @@ static sized in_bytes(uint64_t bytes)
     return s;
 }
 
-static void print_file(const roco_gguf *gguf)
+static void print_files(const roco_source *source)
 {
-    printf("%s\n", roco_gguf_path(gguf));
-    printf("  GGUF v%" PRIu32 ", %s (%" PRIu64 " bytes), %" PRIu64 " keys, %" PRIu64 " tensors\n",
-           roco_gguf_version(gguf), in_bytes(roco_gguf_bytes(gguf)).text, roco_gguf_bytes(gguf), roco_gguf_n_keys(gguf),
-           roco_gguf_n_tensors(gguf));
+    uint64_t bytes = roco_source_bytes(source), n_files = roco_source_n_files(source);
+    printf("%s\n  %s, ", roco_source_path(source), roco_source_format(source));
+    if (n_files > 1)
+        printf("%" PRIu64 " files, ", n_files);
+    printf("%s (%" PRIu64 " bytes), %" PRIu64 " keys, %" PRIu64 " tensors\n", in_bytes(bytes).text, bytes,
+           roco_source_n_keys(source), roco_source_n_tensors(source));
 }
 
-static void print_keys(const roco_gguf *gguf)
+static void print_keys(const roco_source *source)
 {
     enum { WIDEST = 48 };
     char name[WIDEST + 1], value[128];
     int width = 0;
-    for (uint64_t i = 0; i < roco_gguf_n_keys(gguf); i++) {
-        size_t size = roco_gguf_key_at(gguf, i, NULL, 0).size;
+    for (uint64_t i = 0; i < roco_source_n_keys(source); i++) {
+        size_t size = roco_source_key_at(source, i, NULL, 0).size;
         int shown = size < WIDEST ? (int)size : WIDEST;
         width = shown > width ? shown : width;
     }
     printf("\nKeys\n");
-    for (uint64_t i = 0; i < roco_gguf_n_keys(gguf); i++) {
-        roco_text_print(roco_gguf_key_at(gguf, i, value, sizeof value), name, sizeof name);
+    for (uint64_t i = 0; i < roco_source_n_keys(source); i++) {
+        roco_text_print(roco_source_key_at(source, i, value, sizeof value), name, sizeof name);
         printf("  %-*s  %s\n", width, name, value);
     }
 }
@@ -63,11 +65,11 @@ typedef struct tally {
 } tally;
 
 /* `type` UINT32_MAX: all. */
-static tally count(const roco_gguf *gguf, uint32_t type)
+static tally count(const roco_source *source, uint32_t type)
 {
     tally t = {0};
-    for (uint64_t i = 0; i < roco_gguf_n_tensors(gguf); i++) {
-        const roco_gguf_tensor *tensor = roco_gguf_tensor_at(gguf, i);
+    for (uint64_t i = 0; i < roco_source_n_tensors(source); i++) {
+        const roco_source_tensor *tensor = roco_source_tensor_at(source, i);
         if (type != UINT32_MAX && (uint32_t)tensor->type != type)
             continue;
         t.n_tensors++;
@@ -83,17 +85,17 @@ static void print_tally(const char *name, tally t)
            in_bytes(t.n_bytes).text, t.n_values ? (double)t.n_bytes * 8 / (double)t.n_values : 0);
 }
 
-static void print_tensors(const roco_gguf *gguf)
+static void print_tensors(const roco_source *source)
 {
     enum { TYPES = 64 }; /* the format's type numbers are small */
     printf("\nTensors\n  %-6s  %7s  %14s  %11s  %5s\n", "type", "tensors", "values", "bytes", "bits");
     for (uint32_t type = 0; type < TYPES; type++) {
         const roco_type_traits *traits = roco_type_find(type);
-        tally t = traits ? count(gguf, type) : (tally){0};
+        tally t = traits ? count(source, type) : (tally){0};
         if (t.n_tensors > 0)
             print_tally(traits->name, t);
     }
-    print_tally("all", count(gguf, UINT32_MAX));
+    print_tally("all", count(source, UINT32_MAX));
 }
 
 static uint32_t n_windowed(const roco_shape *s)
@@ -177,12 +179,12 @@ static void print_budgets(const arithmetic *a, uint32_t usual)
     print_budget(a, a->context, "  the whole context, nothing evicted");
 }
 
-static void print_memory(const roco_gguf *gguf, const roco_options *options, const roco_shape *shape)
+static void print_memory(const roco_source *source, const roco_options *options, const roco_shape *shape)
 {
     arithmetic a = work_out(options, shape);
     uint64_t page = a.layout.page_bytes, full = pages_of(&a, a.context);
     printf("\nMemory\n");
-    printf("  weights       %s, as stored\n", in_bytes(count(gguf, UINT32_MAX).n_bytes).text);
+    printf("  weights       %s, as stored\n", in_bytes(count(source, UINT32_MAX).n_bytes).text);
     printf("  page          %" PRIu64 " bytes: %" PRIu32 " tokens of one KV head of one layer, K and V in %s\n", page,
            a.layout.slots, options->kv_type);
     printf("  full context  %" PRIu32 " tokens x %" PRIu64 " KV heads: %" PRIu64 " pages, %s\n", a.context, a.n_heads,
@@ -194,23 +196,23 @@ static void print_memory(const roco_gguf *gguf, const roco_options *options, con
 
 static roco_status describe(const roco_options *options, roco_error *error)
 {
-    roco_gguf *gguf;
+    roco_source *source;
     const roco_model_family *family;
     roco_shape shape;
-    roco_status status = roco_gguf_open(options->model, &gguf, error);
+    roco_status status = roco_source_open(options->model, &source, error);
     if (status)
         return status;
-    print_file(gguf);
-    print_keys(gguf);
-    print_tensors(gguf);
-    status = roco_model_family_find(gguf, &family, error);
+    print_files(source);
+    print_keys(source);
+    print_tensors(source);
+    status = roco_model_family_find(source, &family, error);
     if (!status)
-        status = family->read_shape(gguf, &shape, error);
+        status = family->read_shape(source, &shape, error);
     if (!status) {
         print_model(family->architecture, &shape);
-        print_memory(gguf, options, &shape);
+        print_memory(source, options, &shape);
     }
-    roco_gguf_close(gguf);
+    roco_source_close(source);
     return status;
 }
 

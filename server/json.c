@@ -5,7 +5,7 @@
 
 roco_status roco_json_parse(const char *text, size_t size, cJSON **out, roco_error *error)
 {
-    roco_status status = roco_json_scan(text, size, error);
+    roco_status status = roco_json_scan("the body", text, size, ROCO_JSON_MAX_VALUES, error);
     if (status)
         return status;
     const char *end = NULL;

@@ -1,12 +1,12 @@
 /* JSON in and out: strict reading of request bodies on top of cJSON, and a small writer for replies.
  *
- * cJSON recurses, cuts strings at NUL and lets odd numbers and control characters through; json_scan.c looks at every
- * byte before cJSON sees one. No function here keeps state: any thread.
+ * config/json_scan.h looks at every byte before cJSON sees one. No function here keeps state: any thread.
  */
 #ifndef ROCO_SERVER_JSON_H
 #define ROCO_SERVER_JSON_H
 
 #include "config/buffer.h"
+#include "config/json_scan.h"
 #include "config/status.h"
 
 #include <cjson/cJSON.h>
@@ -14,18 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Arrays and objects inside each other at most; far below what cJSON's recursion could overflow. */
-#define ROCO_JSON_MAX_DEPTH   64u
-/* Values, keys counted too: cJSON needs 64 bytes for a value that may take two in the text. */
-#define ROCO_JSON_MAX_VALUES  (1u << 20)
-/* Digits and signs of one number: what cJSON reads at most. */
-#define ROCO_JSON_MAX_NUMBER  63u
-/* Integers are exact up to here, both signs; one more would share its double with a neighbour. */
-#define ROCO_JSON_MAX_INTEGER ((INT64_C(1) << 53) - 1)
-
-/* Checks what a lexer can: UTF-8, depth, counts, strings, numbers, words. Nothing of the text is repeated in errors,
- * only byte offsets. ROCO_INVALID. */
-roco_status roco_json_scan(const char *text, size_t size, roco_error *error);
+/* Values of a body, keys counted too. */
+#define ROCO_JSON_MAX_VALUES (1u << 20)
 
 /* Scans, then parses exactly one value. Returns owned (cJSON_Delete). ROCO_INVALID, ROCO_NO_MEMORY. */
 roco_status roco_json_parse(const char *text, size_t size, cJSON **out, roco_error *error);

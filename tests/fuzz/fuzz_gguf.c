@@ -1,6 +1,6 @@
 /* libFuzzer entry: any bytes as a GGUF file. What opens must answer every question about itself, and give a model's
  * shape and tokenizer or an error. Seeds: make_tiny_model. */
-#include "engine/gguf.h"
+#include "engine/source.h"
 #include "engine/model.h"
 #include "engine/tokenizer.h"
 
@@ -8,36 +8,36 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void read_array(const roco_gguf *gguf, const char *key)
+static void read_array(const roco_source *gguf, const char *key)
 {
-    roco_gguf_kind kind;
+    roco_source_kind kind;
     uint64_t count;
-    if (roco_gguf_array(gguf, key, &kind, &count, NULL))
+    if (roco_source_array(gguf, key, &kind, &count, NULL))
         return;
     for (uint64_t i = 0; i < count; i++) {
-        if (kind == ROCO_GGUF_STRING)
-            roco_gguf_array_string(gguf, key, i);
-        else if (kind == ROCO_GGUF_FLOAT32 || kind == ROCO_GGUF_FLOAT64)
-            roco_gguf_array_float(gguf, key, i);
+        if (kind == ROCO_SOURCE_STRING)
+            roco_source_array_string(gguf, key, i);
+        else if (kind == ROCO_SOURCE_FLOAT32 || kind == ROCO_SOURCE_FLOAT64)
+            roco_source_array_float(gguf, key, i);
         else
-            roco_gguf_array_int(gguf, key, i);
+            roco_source_array_int(gguf, key, i);
     }
 }
 
-static void read_scalar(const roco_gguf *gguf, const char *key)
+static void read_scalar(const roco_source *gguf, const char *key)
 {
     uint64_t whole;
     double real;
     bool truth;
     roco_text text;
     roco_error error;
-    roco_gguf_uint(gguf, key, 1, UINT32_MAX, &whole, &error);
-    roco_gguf_float(gguf, key, &real, &error);
-    roco_gguf_bool(gguf, key, &truth, &error);
-    roco_gguf_string(gguf, key, &text, &error);
+    roco_source_uint(gguf, key, 1, UINT32_MAX, &whole, &error);
+    roco_source_float(gguf, key, &real, &error);
+    roco_source_bool(gguf, key, &truth, &error);
+    roco_source_string(gguf, key, &text, &error);
 }
 
-static void read_tensor(const roco_gguf_tensor *tensor)
+static void read_tensor(const roco_source_tensor *tensor)
 {
     const roco_type_traits *traits = roco_type_find((uint32_t)tensor->type);
     float out[256];
@@ -47,7 +47,7 @@ static void read_tensor(const roco_gguf_tensor *tensor)
     traits->dequantize((const uint8_t *)tensor->data + tensor->bytes - traits->block_bytes, out, traits->block_values);
 }
 
-static void read_model(const roco_gguf *gguf)
+static void read_model(const roco_source *gguf)
 {
     const roco_model_family *family;
     roco_shape shape;
@@ -61,20 +61,20 @@ static void read_model(const roco_gguf *gguf)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    roco_gguf *gguf;
+    roco_source *gguf;
     roco_error error;
-    if (roco_gguf_open_memory(data, size, &gguf, &error))
+    if (roco_source_open_memory(data, size, &gguf, &error))
         return 0;
-    for (uint64_t i = 0; i < roco_gguf_n_keys(gguf); i++) {
+    for (uint64_t i = 0; i < roco_source_n_keys(gguf); i++) {
         char key[256], value[96];
-        roco_text name = roco_gguf_key_at(gguf, i, value, sizeof value);
+        roco_text name = roco_source_key_at(gguf, i, value, sizeof value);
         snprintf(key, sizeof key, "%.*s", (int)(name.size < 255 ? name.size : 255), name.data);
         read_array(gguf, key);
         read_scalar(gguf, key);
     }
-    for (uint64_t i = 0; i < roco_gguf_n_tensors(gguf); i++)
-        read_tensor(roco_gguf_tensor_at(gguf, i));
+    for (uint64_t i = 0; i < roco_source_n_tensors(gguf); i++)
+        read_tensor(roco_source_tensor_at(gguf, i));
     read_model(gguf);
-    roco_gguf_close(gguf);
+    roco_source_close(gguf);
     return 0;
 }

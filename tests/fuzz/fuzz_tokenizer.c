@@ -74,16 +74,16 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     tiny_model model = tiny_model_default();
     gguf_writer writer;
     roco_buffer bytes = {0};
-    roco_gguf *gguf = NULL;
+    roco_source *gguf = NULL;
     gguf_writer_init(&writer);
     tiny_model_write(&model, &writer);
     gguf_writer_finish(&writer, &bytes);
     gguf_writer_free(&writer);
-    ROCO_CHECK(roco_gguf_open_memory(bytes.data, bytes.size, &gguf, NULL) == ROCO_OK);
+    ROCO_CHECK(roco_source_open_memory(bytes.data, bytes.size, &gguf, NULL) == ROCO_OK);
     for (size_t i = 0; i < 4; i++) {
         ROCO_CHECK(roco_tokenizer_open_as(gguf, names[i], &tokenizers[i], NULL) == ROCO_OK);
     }
-    roco_gguf_close(gguf);
+    roco_source_close(gguf);
     roco_buffer_free(&bytes);
     open_sp();
     return 0;

@@ -226,7 +226,7 @@ static void write_kept(const roco_engine *engine, const roco_cache *cache, const
         stop("cannot write kept positions");
 }
 
-static void profile(roco_engine *engine, const roco_gguf *gguf, const options *o)
+static void profile(roco_engine *engine, const roco_source *gguf, const options *o)
 {
     const roco_engine_info *info = roco_engine_describe(engine);
     uint32_t n;
@@ -285,11 +285,11 @@ int main(int argc, char **argv)
 {
     options o = parse(argc, argv);
     roco_error error;
-    roco_gguf *gguf = NULL;
+    roco_source *gguf = NULL;
     roco_engine *engine = NULL;
-    if (roco_gguf_open(o.model, &gguf, &error))
+    if (roco_source_open(o.model, &gguf, &error))
         stop(error.message);
-    roco_engine_config config = {.gguf = gguf,
+    roco_engine_config config = {.source = gguf,
                                  .backend = "cpu",
                                  .precision = o.precision,
                                  .isa = o.isa,
@@ -305,6 +305,6 @@ int main(int argc, char **argv)
     else
         run(engine, &o);
     roco_engine_close(engine);
-    roco_gguf_close(gguf);
+    roco_source_close(gguf);
     return 0;
 }

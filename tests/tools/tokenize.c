@@ -88,15 +88,15 @@ int main(int argc, char **argv)
         return 2;
     }
     roco_error error = {0};
-    roco_gguf *gguf = NULL;
-    if (roco_gguf_open(argv[1], &gguf, &error)) {
+    roco_source *gguf = NULL;
+    if (roco_source_open(argv[1], &gguf, &error)) {
         return fail(&error);
     }
     roco_tokenizer *tokenizer = NULL;
     uint64_t start = roco_now_ns();
     roco_status status = roco_tokenizer_open_as(gguf, pre, &tokenizer, &error);
     fprintf(stderr, "open_ms %.1f\n", (double)(roco_now_ns() - start) / 1e6);
-    roco_gguf_close(gguf);
+    roco_source_close(gguf);
     int result = status ? fail(&error) : run(tokenizer, flags);
     roco_tokenizer_close(tokenizer);
     return result;

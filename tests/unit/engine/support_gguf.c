@@ -61,53 +61,53 @@ void gguf_key_raw(gguf_writer *w, const char *key, uint32_t kind, const void *va
     w->n_keys++;
 }
 
-void gguf_key_int(gguf_writer *w, const char *key, roco_gguf_kind kind, int64_t value)
+void gguf_key_int(gguf_writer *w, const char *key, roco_source_kind kind, int64_t value)
 {
     static const uint8_t bytes[] = {
-        [ROCO_GGUF_UINT8] = 1,  [ROCO_GGUF_INT8] = 1,   [ROCO_GGUF_BOOL] = 1,
-        [ROCO_GGUF_UINT16] = 2, [ROCO_GGUF_INT16] = 2,  [ROCO_GGUF_UINT32] = 4,
-        [ROCO_GGUF_INT32] = 4,  [ROCO_GGUF_UINT64] = 8, [ROCO_GGUF_INT64] = 8,
+        [ROCO_SOURCE_UINT8] = 1,  [ROCO_SOURCE_INT8] = 1,   [ROCO_SOURCE_BOOL] = 1,
+        [ROCO_SOURCE_UINT16] = 2, [ROCO_SOURCE_INT16] = 2,  [ROCO_SOURCE_UINT32] = 4,
+        [ROCO_SOURCE_INT32] = 4,  [ROCO_SOURCE_UINT64] = 8, [ROCO_SOURCE_INT64] = 8,
     };
     gguf_key_raw(w, key, kind, &value, bytes[kind]); /* little-endian: the low bytes come first */
 }
 
 void gguf_key_u32(gguf_writer *w, const char *key, uint32_t value)
 {
-    gguf_key_int(w, key, ROCO_GGUF_UINT32, value);
+    gguf_key_int(w, key, ROCO_SOURCE_UINT32, value);
 }
 
 void gguf_key_float(gguf_writer *w, const char *key, double value)
 {
     float single = (float)value;
-    gguf_key_raw(w, key, ROCO_GGUF_FLOAT32, &single, sizeof single);
+    gguf_key_raw(w, key, ROCO_SOURCE_FLOAT32, &single, sizeof single);
 }
 
 void gguf_key_string(gguf_writer *w, const char *key, const char *value)
 {
     roco_buffer bytes = {0};
     append_text(&bytes, value);
-    gguf_key_raw(w, key, ROCO_GGUF_STRING, bytes.data, bytes.size);
+    gguf_key_raw(w, key, ROCO_SOURCE_STRING, bytes.data, bytes.size);
     roco_buffer_free(&bytes);
 }
 
 void gguf_key_strings(gguf_writer *w, const char *key, const char *const *values, uint64_t n)
 {
     roco_buffer bytes = {0};
-    append_u32(&bytes, ROCO_GGUF_STRING);
+    append_u32(&bytes, ROCO_SOURCE_STRING);
     append_u64(&bytes, n);
     for (uint64_t i = 0; i < n; i++)
         append_text(&bytes, values[i]);
-    gguf_key_raw(w, key, ROCO_GGUF_ARRAY, bytes.data, bytes.size);
+    gguf_key_raw(w, key, ROCO_SOURCE_ARRAY, bytes.data, bytes.size);
     roco_buffer_free(&bytes);
 }
 
 void gguf_key_i32s(gguf_writer *w, const char *key, const int32_t *values, uint64_t n)
 {
     roco_buffer bytes = {0};
-    append_u32(&bytes, ROCO_GGUF_INT32);
+    append_u32(&bytes, ROCO_SOURCE_INT32);
     append_u64(&bytes, n);
     append(&bytes, values, n * sizeof *values);
-    gguf_key_raw(w, key, ROCO_GGUF_ARRAY, bytes.data, bytes.size);
+    gguf_key_raw(w, key, ROCO_SOURCE_ARRAY, bytes.data, bytes.size);
     roco_buffer_free(&bytes);
 }
 

@@ -7,7 +7,7 @@
 #define ROCO_TESTS_SUPPORT_GGUF_H
 
 #include "config/buffer.h"
-#include "engine/gguf.h"
+#include "engine/source.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +26,8 @@ typedef struct gguf_writer {
 void gguf_writer_init(gguf_writer *w);
 void gguf_writer_free(gguf_writer *w);
 
-void gguf_key_int(gguf_writer *w, const char *key, roco_gguf_kind kind, int64_t value); /* any integer kind, or bool */
+void gguf_key_int(gguf_writer *w, const char *key, roco_source_kind kind,
+                  int64_t value); /* any integer kind, or bool */
 void gguf_key_u32(gguf_writer *w, const char *key, uint32_t value);
 void gguf_key_float(gguf_writer *w, const char *key, double value); /* as float32 */
 void gguf_key_string(gguf_writer *w, const char *key, const char *value);

@@ -161,7 +161,7 @@ static void add_tokenizer(gguf_writer *w, uint32_t n_vocab)
     gguf_key_u32(w, "tokenizer.ggml.bos_token_id", 1);
     gguf_key_u32(w, "tokenizer.ggml.eos_token_id", 2);
     gguf_key_u32(w, "tokenizer.ggml.unknown_token_id", 0);
-    gguf_key_int(w, "tokenizer.ggml.add_bos_token", ROCO_GGUF_BOOL, 0);
+    gguf_key_int(w, "tokenizer.ggml.add_bos_token", ROCO_SOURCE_BOOL, 0);
 }
 
 /* --- the model --- */

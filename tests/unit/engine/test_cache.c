@@ -21,7 +21,7 @@ enum { PROMPT = 150, ANSWER = 40, LENGTH = PROMPT + ANSWER, STRIDE = 16, STEP = 
 
 typedef struct fixture {
     char path[64];
-    roco_gguf *gguf;
+    roco_source *gguf;
     roco_engine *engine;
     uint32_t n_heads;
     float *logits; /* [STEP, n_vocab] */
@@ -36,8 +36,8 @@ static void open_fixture(fixture *f, uint32_t n_heads, uint32_t n_kv_heads, bool
     snprintf(f->path, sizeof f->path, "/tmp/roco-cache-%d.gguf", (int)getpid());
     tiny_model_save(&model, f->path);
     roco_error error = {0};
-    assert_int_equal(roco_gguf_open(f->path, &f->gguf, &error), ROCO_OK);
-    const roco_engine_config config = {.gguf = f->gguf,
+    assert_int_equal(roco_source_open(f->path, &f->gguf, &error), ROCO_OK);
+    const roco_engine_config config = {.source = f->gguf,
                                        .backend = "cpu",
                                        .precision = "f32",
                                        .threads = 1,
@@ -58,7 +58,7 @@ static void open_fixture(fixture *f, uint32_t n_heads, uint32_t n_kv_heads, bool
 static void close_fixture(fixture *f)
 {
     roco_engine_close(f->engine);
-    roco_gguf_close(f->gguf);
+    roco_source_close(f->gguf);
     free(f->logits);
     unlink(f->path);
 }

@@ -20,7 +20,7 @@
 
 typedef struct fixture {
     char path[64];
-    roco_gguf *gguf;
+    roco_source *gguf;
     roco_engine *engine;
     uint32_t next_page; /* pages are dealt in turn and never given back: tests are short */
 } fixture;
@@ -31,8 +31,8 @@ static void open_fixture(fixture *f, const tiny_model *model, const char *precis
     snprintf(f->path, sizeof f->path, "/tmp/roco-test-%d.gguf", (int)getpid());
     tiny_model_save(model, f->path);
     roco_error error = {0};
-    assert_int_equal(roco_gguf_open(f->path, &f->gguf, &error), ROCO_OK);
-    roco_engine_config config = {.gguf = f->gguf,
+    assert_int_equal(roco_source_open(f->path, &f->gguf, &error), ROCO_OK);
+    roco_engine_config config = {.source = f->gguf,
                                  .backend = "cpu",
                                  .precision = precision,
                                  .threads = threads,
@@ -47,7 +47,7 @@ static void open_fixture(fixture *f, const tiny_model *model, const char *precis
 static void close_fixture(fixture *f)
 {
     roco_engine_close(f->engine);
-    roco_gguf_close(f->gguf);
+    roco_source_close(f->gguf);
     unlink(f->path);
 }
 
@@ -336,7 +336,7 @@ static void test_pool_and_steps_are_checked_at_open(void **state)
     fixture f;
     tiny_model model = tiny_model_default();
     open_fixture(&f, &model, "f32", 1);
-    roco_engine_config good = {.gguf = f.gguf,
+    roco_engine_config good = {.source = f.gguf,
                                .backend = "cpu",
                                .precision = "f32",
                                .threads = 1,

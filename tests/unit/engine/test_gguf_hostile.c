@@ -28,19 +28,19 @@ static void assert_printable(const char *text)
 }
 
 /* The bytes lie in a block of exactly their size, so that the address sanitizer sees the first byte read too far. */
-static roco_status open_bytes(const void *data, size_t size, roco_gguf **gguf, void **block, roco_error *error)
+static roco_status open_bytes(const void *data, size_t size, roco_source **gguf, void **block, roco_error *error)
 {
     *block = malloc(size ? size : 1);
     assert_non_null(*block);
     if (size)
         memcpy(*block, data, size);
     *error = (roco_error){0};
-    return roco_gguf_open_memory(*block, size, gguf, error);
+    return roco_source_open_memory(*block, size, gguf, error);
 }
 
 static void expect_bytes_refused(const void *data, size_t size, roco_status status, const char *words)
 {
-    roco_gguf *gguf;
+    roco_source *gguf;
     roco_error error;
     void *block;
     roco_status got = open_bytes(data, size, &gguf, &block, &error);
@@ -112,9 +112,9 @@ static void what_is_no_gguf_file_is_named(void **state)
 
 static void expect_path_refused(const char *path, roco_status status, const char *words)
 {
-    roco_gguf *gguf;
+    roco_source *gguf;
     roco_error error = {0};
-    assert_int_equal(roco_gguf_open(path, &gguf, &error), status);
+    assert_int_equal(roco_source_open(path, &gguf, &error), status);
     if (!strstr(error.message, words))
         fail_msg("expected '%s', got '%s'", words, error.message);
     assert_printable(error.message);
@@ -182,11 +182,11 @@ static void counts_beyond_the_file_cost_no_memory(void **state)
         expect_refused(&w, ROCO_FORMAT, words);
         if (counts[i] == 1)
             continue;
-        for (uint32_t kind = ROCO_GGUF_UINT8; kind <= ROCO_GGUF_FLOAT64; kind++) {
-            if (kind == ROCO_GGUF_ARRAY)
+        for (uint32_t kind = ROCO_SOURCE_UINT8; kind <= ROCO_SOURCE_FLOAT64; kind++) {
+            if (kind == ROCO_SOURCE_ARRAY)
                 continue;
             array_head head = {kind, counts[i]};
-            expect_value_refused(ROCO_GGUF_ARRAY, &head, sizeof head, ROCO_FORMAT, "key 'the.key' claims");
+            expect_value_refused(ROCO_SOURCE_ARRAY, &head, sizeof head, ROCO_FORMAT, "key 'the.key' claims");
         }
     }
     getrusage(RUSAGE_SELF, &after);
@@ -197,13 +197,13 @@ static void lengths_beyond_the_file_are_refused(void **state)
 {
     static const uint64_t lengths[] = {100, 1u << 30, 1ull << 40, 1ull << 63, UINT64_MAX - 7, UINT64_MAX};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        expect_value_refused(ROCO_GGUF_STRING, &lengths[i], 8, ROCO_FORMAT,
+        expect_value_refused(ROCO_SOURCE_STRING, &lengths[i], 8, ROCO_FORMAT,
                              "the file ends inside the value of key 'the.key'");
         struct PACKED {
             array_head head;
             uint64_t length;
-        } array = {{ROCO_GGUF_STRING, 1}, lengths[i]};
-        expect_value_refused(ROCO_GGUF_ARRAY, &array, sizeof array, ROCO_FORMAT,
+        } array = {{ROCO_SOURCE_STRING, 1}, lengths[i]};
+        expect_value_refused(ROCO_SOURCE_ARRAY, &array, sizeof array, ROCO_FORMAT,
                              "the file ends inside the strings of key 'the.key'");
         gguf_writer w = new_writer(); /* the length of a key's name, then of a tensor's */
         w.n_keys = 1;
@@ -224,11 +224,11 @@ static void kinds_the_format_does_not_define(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         expect_value_refused(kinds[i], "12345678", 8, ROCO_FORMAT, "which GGUF does not define");
         array_head head = {kinds[i], 0};
-        expect_value_refused(ROCO_GGUF_ARRAY, &head, sizeof head, ROCO_FORMAT, "which GGUF does not define");
+        expect_value_refused(ROCO_SOURCE_ARRAY, &head, sizeof head, ROCO_FORMAT, "which GGUF does not define");
     }
-    array_head nested = {ROCO_GGUF_ARRAY, 1};
-    expect_value_refused(ROCO_GGUF_ARRAY, &nested, sizeof nested, ROCO_UNSUPPORTED, "an array of arrays");
-    expect_value_refused(ROCO_GGUF_BOOL, "\2", 1, ROCO_FORMAT, "a bool of value 2");
+    array_head nested = {ROCO_SOURCE_ARRAY, 1};
+    expect_value_refused(ROCO_SOURCE_ARRAY, &nested, sizeof nested, ROCO_UNSUPPORTED, "an array of arrays");
+    expect_value_refused(ROCO_SOURCE_BOOL, "\2", 1, ROCO_FORMAT, "a bool of value 2");
 }
 
 static void names_that_are_no_names(void **state)
@@ -325,7 +325,7 @@ static void alignments_that_cannot_be(void **state)
     static const int64_t wrong[] = {0, 1, 4, 9, 24, 1 << 21, 1ll << 40, -32};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         gguf_writer w = new_writer();
-        gguf_key_int(&w, "general.alignment", ROCO_GGUF_INT64, wrong[i]);
+        gguf_key_int(&w, "general.alignment", ROCO_SOURCE_INT64, wrong[i]);
         expect_refused(&w, ROCO_FORMAT, "general.alignment");
     }
     gguf_writer w = new_writer();
@@ -337,14 +337,14 @@ static void alignments_that_cannot_be(void **state)
 static void write_specimen(roco_buffer *out)
 {
     gguf_writer w = new_writer();
-    for (uint32_t kind = ROCO_GGUF_UINT8; kind <= ROCO_GGUF_INT64; kind++) {
+    for (uint32_t kind = ROCO_SOURCE_UINT8; kind <= ROCO_SOURCE_INT64; kind++) {
         char name[8];
         snprintf(name, sizeof name, "i%u", kind);
-        if (kind != ROCO_GGUF_FLOAT32 && kind != ROCO_GGUF_STRING && kind != ROCO_GGUF_ARRAY)
-            gguf_key_int(&w, name, (roco_gguf_kind)kind, 1);
+        if (kind != ROCO_SOURCE_FLOAT32 && kind != ROCO_SOURCE_STRING && kind != ROCO_SOURCE_ARRAY)
+            gguf_key_int(&w, name, (roco_source_kind)kind, 1);
     }
     gguf_key_float(&w, "f", 1.5);
-    gguf_key_raw(&w, "d", ROCO_GGUF_FLOAT64, &(const double){2.5}, 8);
+    gguf_key_raw(&w, "d", ROCO_SOURCE_FLOAT64, &(const double){2.5}, 8);
     gguf_key_string(&w, "general.architecture", "llama");
     gguf_key_strings(&w, "words", (const char *const[]){"ab", "", "c"}, 3);
     gguf_key_i32s(&w, "list", (const int32_t[]){1, 2, 3}, 3);
@@ -358,29 +358,29 @@ static void write_specimen(roco_buffer *out)
 }
 
 /* Asks an open file for everything it has. */
-static void read_everything(const roco_gguf *gguf)
+static void read_everything(const roco_source *gguf)
 {
     char value[96], name[128];
     unsigned sum = 0;
-    for (uint64_t i = 0; i < roco_gguf_n_keys(gguf); i++) {
-        roco_text key = roco_gguf_key_at(gguf, i, value, sizeof value);
-        roco_gguf_kind kind;
+    for (uint64_t i = 0; i < roco_source_n_keys(gguf); i++) {
+        roco_text key = roco_source_key_at(gguf, i, value, sizeof value);
+        roco_source_kind kind;
         uint64_t count;
         assert_printable(value);
         snprintf(name, sizeof name, "%.*s", (int)key.size, key.data);
-        if (roco_gguf_array(gguf, name, &kind, &count, NULL))
+        if (roco_source_array(gguf, name, &kind, &count, NULL))
             continue;
         for (uint64_t k = 0; k < count; k++) {
-            if (kind == ROCO_GGUF_STRING)
-                sum += (unsigned)roco_gguf_array_string(gguf, name, k).size;
-            else if (kind == ROCO_GGUF_FLOAT32 || kind == ROCO_GGUF_FLOAT64)
-                sum += roco_gguf_array_float(gguf, name, k) > 0;
+            if (kind == ROCO_SOURCE_STRING)
+                sum += (unsigned)roco_source_array_string(gguf, name, k).size;
+            else if (kind == ROCO_SOURCE_FLOAT32 || kind == ROCO_SOURCE_FLOAT64)
+                sum += roco_source_array_float(gguf, name, k) > 0;
             else
-                sum += (unsigned)roco_gguf_array_int(gguf, name, k);
+                sum += (unsigned)roco_source_array_int(gguf, name, k);
         }
     }
-    for (uint64_t i = 0; i < roco_gguf_n_tensors(gguf); i++) {
-        const roco_gguf_tensor *tensor = roco_gguf_tensor_at(gguf, i);
+    for (uint64_t i = 0; i < roco_source_n_tensors(gguf); i++) {
+        const roco_source_tensor *tensor = roco_source_tensor_at(gguf, i);
         for (uint64_t k = 0; k < tensor->bytes; k++)
             sum += ((const uint8_t *)tensor->data)[k];
     }
@@ -393,7 +393,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
     roco_buffer bytes = {0};
     write_specimen(&bytes);
     for (size_t size = 0; size < bytes.size; size++) {
-        roco_gguf *gguf;
+        roco_source *gguf;
         roco_error error;
         void *block;
         roco_status status = open_bytes(bytes.data, size, &gguf, &block, &error);
@@ -415,12 +415,12 @@ static void a_file_with_any_byte_changed_does_no_harm(void **state)
         for (unsigned change = 0; change < 10; change++) {
             unsigned char was = (unsigned char)bytes.data[at];
             bytes.data[at] = (char)(change < 8 ? was ^ 1u << change : change == 8 ? was ^ 0xffu : 0);
-            roco_gguf *gguf;
+            roco_source *gguf;
             roco_error error;
             void *block;
             if (open_bytes(bytes.data, bytes.size, &gguf, &block, &error) == ROCO_OK) {
                 read_everything(gguf);
-                roco_gguf_close(gguf);
+                roco_source_close(gguf);
                 opened++;
             } else {
                 assert_printable(error.message);

@@ -12,7 +12,7 @@
 
 typedef struct file {
     roco_buffer bytes;
-    roco_gguf *gguf;
+    roco_source *gguf;
 } file;
 
 static file open_tiny(const tiny_model *model, const char *omit)
@@ -25,20 +25,20 @@ static file open_tiny(const tiny_model *model, const char *omit)
     tiny_model_write(model, &w);
     gguf_writer_finish(&w, &f.bytes);
     gguf_writer_free(&w);
-    if (roco_gguf_open_memory(f.bytes.data, f.bytes.size, &f.gguf, &error))
+    if (roco_source_open_memory(f.bytes.data, f.bytes.size, &f.gguf, &error))
         fail_msg("%s", error.message);
     return f;
 }
 
 static void close_file(file *f)
 {
-    roco_gguf_close(f->gguf);
+    roco_source_close(f->gguf);
     roco_buffer_free(&f->bytes);
 }
 
 static float *values_of(const file *f, const char *name, size_t *n)
 {
-    const roco_gguf_tensor *tensor = roco_gguf_tensor_find(f->gguf, name);
+    const roco_source_tensor *tensor = roco_source_tensor_find(f->gguf, name);
     assert_non_null(tensor);
     *n = tensor->dims[0] * tensor->dims[1];
     float *values = malloc(*n * sizeof *values);
@@ -134,9 +134,9 @@ static void keys_and_tensors_follow_the_shape(void **state)
 {
     tiny_model model = tiny_model_default();
     file f = open_tiny(&model, NULL);
-    assert_null(roco_gguf_tensor_find(f.gguf, "output.weight"));
-    assert_null(roco_gguf_tensor_find(f.gguf, "rope_freqs.weight"));
-    assert_false(roco_gguf_has(f.gguf, "llama.attention.key_length"));
+    assert_null(roco_source_tensor_find(f.gguf, "output.weight"));
+    assert_null(roco_source_tensor_find(f.gguf, "rope_freqs.weight"));
+    assert_false(roco_source_has(f.gguf, "llama.attention.key_length"));
     close_file(&f);
 
     model.tied = false;
@@ -144,27 +144,27 @@ static void keys_and_tensors_follow_the_shape(void **state)
     model.head_dim = 24;
     model.value_dim = 8;
     f = open_tiny(&model, NULL);
-    assert_int_equal(roco_gguf_tensor_find(f.gguf, "output.weight")->dims[1], model.n_vocab);
-    assert_int_equal(roco_gguf_tensor_find(f.gguf, "rope_freqs.weight")->dims[0], 12);
-    assert_int_equal(roco_gguf_tensor_find(f.gguf, "blk.0.attn_k.weight")->dims[1], 2 * 24);
-    assert_int_equal(roco_gguf_tensor_find(f.gguf, "blk.0.attn_v.weight")->dims[1], 2 * 8);
-    assert_int_equal(roco_gguf_tensor_find(f.gguf, "blk.0.attn_output.weight")->dims[0], 4 * 8);
+    assert_int_equal(roco_source_tensor_find(f.gguf, "output.weight")->dims[1], model.n_vocab);
+    assert_int_equal(roco_source_tensor_find(f.gguf, "rope_freqs.weight")->dims[0], 12);
+    assert_int_equal(roco_source_tensor_find(f.gguf, "blk.0.attn_k.weight")->dims[1], 2 * 24);
+    assert_int_equal(roco_source_tensor_find(f.gguf, "blk.0.attn_v.weight")->dims[1], 2 * 8);
+    assert_int_equal(roco_source_tensor_find(f.gguf, "blk.0.attn_output.weight")->dims[0], 4 * 8);
     uint64_t value;
-    assert_int_equal(roco_gguf_uint(f.gguf, "llama.attention.key_length", 1, 99, &value, NULL), ROCO_OK);
+    assert_int_equal(roco_source_uint(f.gguf, "llama.attention.key_length", 1, 99, &value, NULL), ROCO_OK);
     assert_int_equal(value, 24);
     close_file(&f);
 
     f = open_tiny(&model, "output_norm.weight");
-    assert_null(roco_gguf_tensor_find(f.gguf, "output_norm.weight"));
+    assert_null(roco_source_tensor_find(f.gguf, "output_norm.weight"));
     close_file(&f);
     f = open_tiny(&model, "llama.block_count");
-    assert_false(roco_gguf_has(f.gguf, "llama.block_count"));
+    assert_false(roco_source_has(f.gguf, "llama.block_count"));
     close_file(&f);
 }
 
 static void assert_token(const file *f, uint64_t id, const char *text)
 {
-    roco_text token = roco_gguf_array_string(f->gguf, "tokenizer.ggml.tokens", id);
+    roco_text token = roco_source_array_string(f->gguf, "tokenizer.ggml.tokens", id);
     assert_int_equal(token.size, strlen(text));
     assert_memory_equal(token.data, text, token.size);
 }

@@ -26,10 +26,10 @@ static roco_status open_with(gguf_writer *w, const char *precision, roco_error *
 {
     gguf_writer_save(w, path());
     gguf_writer_free(w);
-    roco_gguf *gguf = NULL;
+    roco_source *gguf = NULL;
     roco_engine *engine = NULL;
-    roco_status status = roco_gguf_open(path(), &gguf, error);
-    roco_engine_config config = {.gguf = gguf,
+    roco_status status = roco_source_open(path(), &gguf, error);
+    roco_engine_config config = {.source = gguf,
                                  .backend = "cpu",
                                  .precision = precision,
                                  .threads = 1,
@@ -57,7 +57,7 @@ static roco_status open_with(gguf_writer *w, const char *precision, roco_error *
         roco_cache_close(engine, cache);
     }
     roco_engine_close(engine);
-    roco_gguf_close(gguf);
+    roco_source_close(gguf);
     unlink(path());
     return status;
 }
@@ -104,7 +104,7 @@ static void test_missing_tensors_are_named(void **state)
     without("blk.0.attn_norm.weight", ROCO_FORMAT);
 }
 
-static void replaced(const char *key, roco_gguf_kind kind, int64_t value, roco_status expected, const char *named)
+static void replaced(const char *key, roco_source_kind kind, int64_t value, roco_status expected, const char *named)
 {
     tiny_model model = tiny_model_default();
     gguf_writer w;
@@ -124,16 +124,16 @@ static void replaced(const char *key, roco_gguf_kind kind, int64_t value, roco_s
 
 static void test_integers_of_any_width(void **state)
 {
-    replaced("llama.block_count", ROCO_GGUF_UINT64, 2, ROCO_OK, "");
-    replaced("llama.block_count", ROCO_GGUF_INT8, 2, ROCO_OK, "");
-    replaced("llama.attention.head_count_kv", ROCO_GGUF_INT32, 2, ROCO_OK, "");
-    replaced("llama.block_count", ROCO_GGUF_INT32, -2, ROCO_FORMAT, "llama.block_count");
-    replaced("llama.context_length", ROCO_GGUF_UINT32, 0, ROCO_FORMAT, "llama.context_length");
-    replaced("llama.attention.head_count_kv", ROCO_GGUF_UINT32, 3, ROCO_FORMAT, "evenly");
-    replaced("llama.attention.head_count", ROCO_GGUF_UINT32, 0, ROCO_FORMAT, "head_count");
-    replaced("llama.block_count", ROCO_GGUF_UINT32, 3, ROCO_FORMAT, "blk.2.");
-    replaced("llama.embedding_length", ROCO_GGUF_UINT32, 128, ROCO_FORMAT, "token_embd.weight");
-    replaced("llama.rope.dimension_count", ROCO_GGUF_UINT32, 7, ROCO_FORMAT, "odd number");
+    replaced("llama.block_count", ROCO_SOURCE_UINT64, 2, ROCO_OK, "");
+    replaced("llama.block_count", ROCO_SOURCE_INT8, 2, ROCO_OK, "");
+    replaced("llama.attention.head_count_kv", ROCO_SOURCE_INT32, 2, ROCO_OK, "");
+    replaced("llama.block_count", ROCO_SOURCE_INT32, -2, ROCO_FORMAT, "llama.block_count");
+    replaced("llama.context_length", ROCO_SOURCE_UINT32, 0, ROCO_FORMAT, "llama.context_length");
+    replaced("llama.attention.head_count_kv", ROCO_SOURCE_UINT32, 3, ROCO_FORMAT, "evenly");
+    replaced("llama.attention.head_count", ROCO_SOURCE_UINT32, 0, ROCO_FORMAT, "head_count");
+    replaced("llama.block_count", ROCO_SOURCE_UINT32, 3, ROCO_FORMAT, "blk.2.");
+    replaced("llama.embedding_length", ROCO_SOURCE_UINT32, 128, ROCO_FORMAT, "token_embd.weight");
+    replaced("llama.rope.dimension_count", ROCO_SOURCE_UINT32, 7, ROCO_FORMAT, "odd number");
 }
 
 static void test_head_count_kv_defaults_to_heads(void **state)

@@ -82,7 +82,7 @@ static void test_the_cliff(void **state)
 
 typedef struct fixture {
     char model_path[64], path[128];
-    roco_gguf *gguf;
+    roco_source *gguf;
     roco_engine *engine;
 } fixture;
 
@@ -95,8 +95,8 @@ static int open_fixture(void **state)
     tiny_model model = tiny_model_default();
     tiny_model_save(&model, f.model_path);
     roco_error error = {0};
-    assert_int_equal(roco_gguf_open(f.model_path, &f.gguf, &error), ROCO_OK);
-    const roco_engine_config config = {.gguf = f.gguf,
+    assert_int_equal(roco_source_open(f.model_path, &f.gguf, &error), ROCO_OK);
+    const roco_engine_config config = {.source = f.gguf,
                                        .backend = "cpu",
                                        .precision = "f32",
                                        .threads = 1,
@@ -113,7 +113,7 @@ static int close_fixture(void **state)
 {
     fixture *f = *state;
     roco_engine_close(f->engine);
-    roco_gguf_close(f->gguf);
+    roco_source_close(f->gguf);
     unlink(f->model_path);
     unlink(f->path);
     return 0;
@@ -188,7 +188,7 @@ static void test_files_that_are_none(void **state)
     const roco_engine_info *info = roco_engine_describe(f->engine);
     char head[128], text[512];
     snprintf(head, sizeof head, "{\"roco_head_profile\": 1, \"model\": \"%016llx\", \"layers\": 2, \"kv_heads\": 2",
-             (unsigned long long)roco_gguf_fingerprint(f->gguf));
+             (unsigned long long)roco_source_fingerprint(f->gguf));
     static const char *const bad[] = {
         "",
         ", \"scores\": ",

@@ -24,13 +24,13 @@ static void begin_without(gguf_writer *w, const char *key)
 static roco_status finish(gguf_writer *w, roco_tokenizer **tokenizer, roco_error *error)
 {
     roco_buffer bytes = {0};
-    roco_gguf *gguf = NULL;
+    roco_source *gguf = NULL;
     gguf_writer_finish(w, &bytes);
     gguf_writer_free(w);
     *error = (roco_error){0};
-    assert_int_equal(roco_gguf_open_memory(bytes.data, bytes.size, &gguf, error), ROCO_OK);
+    assert_int_equal(roco_source_open_memory(bytes.data, bytes.size, &gguf, error), ROCO_OK);
     roco_status status = roco_tokenizer_open(gguf, tokenizer, error);
-    roco_gguf_close(gguf);
+    roco_source_close(gguf);
     roco_buffer_free(&bytes);
     return status;
 }
@@ -94,7 +94,7 @@ static void begin_token_is_the_files_choice(void **state)
     int32_t first;
     gguf_writer w;
     begin_without(&w, KEY("add_bos_token"));
-    gguf_key_int(&w, KEY("add_bos_token"), ROCO_GGUF_BOOL, 1);
+    gguf_key_int(&w, KEY("add_bos_token"), ROCO_SOURCE_BOOL, 1);
     roco_tokenizer *tokenizer = expect_open(&w);
     size_t n = encode_ab(tokenizer, &first);
     assert_int_equal(first, 1);
@@ -119,7 +119,7 @@ static void space_in_front_is_the_files_choice(void **state)
     encode_ab(tokenizer, &first);
     roco_tokenizer_close(tokenizer);
     begin_without(&w, NULL);
-    gguf_key_int(&w, KEY("add_space_prefix"), ROCO_GGUF_BOOL, 1);
+    gguf_key_int(&w, KEY("add_space_prefix"), ROCO_SOURCE_BOOL, 1);
     tokenizer = expect_open(&w);
     encode_ab(tokenizer, &spaced);
     assert_int_not_equal(first, spaced);

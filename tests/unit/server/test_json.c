@@ -175,7 +175,7 @@ static void test_value_count(void **state)
     text[0] = '[';
     text[size - 1] = ']';
     roco_error error;
-    assert_int_equal(roco_json_scan(text, size, &error), ROCO_INVALID);
+    assert_int_equal(roco_json_scan("the body", text, size, ROCO_JSON_MAX_VALUES, &error), ROCO_INVALID);
     assert_non_null(strstr(error.message, "values"));
     free(text);
 }

@@ -1,21 +1,22 @@
-/* The look at a request body before cJSON sees it: one pass, no recursion, no memory.
- *
- * It is a lexer: how values nest into each other stays cJSON's business.
- */
+/* A lexer: how values nest into each other stays cJSON's business. */
+#include "config/json_scan.h"
+
 #include "config/utf8.h"
-#include "server/json.h"
+
+#include <stdbool.h>
 
 #include <string.h>
 
 typedef struct scanner {
+    const char *what;
     const char *text;
     size_t size, at;
     roco_error *error;
 } scanner;
 
-static roco_status bad(const scanner *s, const char *what)
+static roco_status bad(const scanner *s, const char *fault)
 {
-    return roco_fail(s->error, ROCO_INVALID, NULL, "the body is not valid JSON: %s at byte %zu", what, s->at);
+    return roco_fail(s->error, ROCO_INVALID, NULL, "%s is not valid JSON: %s at byte %zu", s->what, fault, s->at);
 }
 
 static int peek(const scanner *s)
@@ -49,8 +50,8 @@ static roco_status scan_escape(scanner *s)
         zero = zero && peek(s) == '0';
     }
     if (zero) /* cJSON's strings end at a NUL, so the rest of the text would be lost without a word */
-        return roco_fail(s->error, ROCO_INVALID, NULL, "the body holds \\u0000 before byte %zu, which is not supported",
-                         s->at);
+        return roco_fail(s->error, ROCO_INVALID, NULL, "%s holds \\u0000 before byte %zu, which is not supported",
+                         s->what, s->at);
     return ROCO_OK;
 }
 
@@ -104,8 +105,9 @@ static roco_status scan_number(scanner *s)
             return bad(s, "a malformed number");
     }
     if (s->at - start > ROCO_JSON_MAX_NUMBER)
-        return roco_fail(s->error, ROCO_INVALID, NULL, "the number before byte %zu has %zu characters, %u are allowed",
-                         s->at, s->at - start, ROCO_JSON_MAX_NUMBER);
+        return roco_fail(s->error, ROCO_INVALID, NULL,
+                         "%s: the number before byte %zu has %zu characters, %u are allowed", s->what, s->at,
+                         s->at - start, ROCO_JSON_MAX_NUMBER);
     return ROCO_OK;
 }
 
@@ -131,11 +133,11 @@ static roco_status scan_value(scanner *s, int c)
     return scan_word(s);
 }
 
-roco_status roco_json_scan(const char *text, size_t size, roco_error *error)
+roco_status roco_json_scan(const char *what, const char *text, size_t size, uint32_t max_values, roco_error *error)
 {
     if (!roco_utf8_valid(text, size))
-        return roco_fail(error, ROCO_INVALID, NULL, "the body is not valid UTF-8");
-    scanner s = {text, size, 0, error};
+        return roco_fail(error, ROCO_INVALID, NULL, "%s is not valid UTF-8", what);
+    scanner s = {what, text, size, 0, error};
     uint32_t depth = 0, n_values = 0;
     while (s.at < size) {
         int c = (unsigned char)text[s.at];
@@ -154,7 +156,7 @@ roco_status roco_json_scan(const char *text, size_t size, roco_error *error)
         case '[':
         case '{':
             if (++depth > ROCO_JSON_MAX_DEPTH)
-                return roco_fail(error, ROCO_INVALID, NULL, "the body nests deeper than %u levels",
+                return roco_fail(error, ROCO_INVALID, NULL, "%s nests deeper than %u levels", what,
                                  ROCO_JSON_MAX_DEPTH);
             s.at++;
             break;
@@ -164,8 +166,8 @@ roco_status roco_json_scan(const char *text, size_t size, roco_error *error)
                 return status;
         }
         }
-        if (++n_values > ROCO_JSON_MAX_VALUES)
-            return roco_fail(error, ROCO_INVALID, NULL, "the body holds more than %u values", ROCO_JSON_MAX_VALUES);
+        if (++n_values > max_values)
+            return roco_fail(error, ROCO_INVALID, NULL, "%s holds more than %u values", what, max_values);
     }
     return ROCO_OK;
 }
