@@ -30,7 +30,7 @@ typedef struct roco_options {
     int64_t kv_budget_max;      /* ceiling for requests; 0: the context */
     const char *kv_policy;      /* for requests that name none */
     const char *head_profile;   /* "auto" | "off" | path */
-    const char *kv_type;        /* "f16" | "f32" */
+    const char *kv_type;        /* "f16" | "q8" | "q4" | "f32" */
     int64_t kv_sink, kv_recent; /* for requests that name none */
     int64_t evict_stride;       /* prompt tokens between two evictions */
 

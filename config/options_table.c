@@ -55,7 +55,8 @@ const roco_option_row roco_option_rows[] = {
     TEXT("head-profile", KV, head_profile, 1, "FILE", "auto",
          "profile of the heads that get more of a budget; auto: beside the model, in the cache, or measured; off: "
          "none"),
-    CHOICE("kv-type", KV, kv_type, "f16|f32", "f16", "how K and V are stored"),
+    CHOICE("kv-type", KV, kv_type, "f16|q8|q4|f32", "f16",
+           "how K and V are stored; q8 and q4 take blocks of 32 and hold 1.75 and 2.75 times the tokens"),
     INT("kv-sink", KV, kv_sink, 0, 1024, "4", "first positions never evicted, for requests that name no number"),
     INT("kv-recent", KV, kv_recent, 1, 4096, "10", "newest tokens never evicted, for requests that name no number"),
     INT("evict-stride", KV, evict_stride, 1, 1024, "64", "prompt tokens between two evictions"),

@@ -64,18 +64,27 @@ static roco_kv_head head_make(const roco_engine *engine, const roco_cache_spec *
                           .reserved =
                               budget + spec->uncapped < spec->length && budget < slots ? (uint32_t)(slots - budget) : 0,
                           .victim = ROCO_NO_SLOT,
-                          .evicts = slots < spec->length};
+                          .evicts = slots < spec->length,
+                          .type = spec->head_types ? spec->head_types[head] : engine->info.layout.type};
+}
+
+static uint32_t pages_of(const roco_engine *engine, const roco_kv_head *head)
+{
+    const roco_kv_layout layout = roco_kv_layout_of(&engine->info.layout, head->type);
+    return roco_kv_pages_for(&layout, head->budget);
 }
 
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec)
 {
     const roco_head_shares shares = shares_for(engine, spec);
-    const roco_kv_layout *layout = &engine->info.layout;
-    if (!spec->head_budgets && !shares.whole && !engine->model.shape.window)
-        return count_heads(engine) * roco_kv_pages_for(layout, head_make(engine, spec, &shares, 0).budget);
+    const roco_kv_head first = head_make(engine, spec, &shares, 0);
+    if (!spec->head_budgets && !spec->head_types && !shares.whole && !engine->model.shape.window)
+        return count_heads(engine) * pages_of(engine, &first);
     uint32_t n_pages = 0;
-    for (uint32_t head = 0; head < count_heads(engine); head++)
-        n_pages += roco_kv_pages_for(layout, head_make(engine, spec, &shares, head).budget);
+    for (uint32_t at = 0; at < count_heads(engine); at++) {
+        const roco_kv_head head = head_make(engine, spec, &shares, at);
+        n_pages += pages_of(engine, &head);
+    }
     return n_pages;
 }
 
@@ -89,6 +98,7 @@ static roco_status check_spec(const roco_engine *engine, const roco_cache_spec *
     for (uint32_t head = 0; head < count_heads(engine); head++) {
         const roco_kv_head made = head_make(engine, spec, &shares, head);
         const uint32_t slots = made.budget - made.reserved;
+        ROCO_CHECK(made.type != ROCO_KV_F32 || engine->info.layout.type == ROCO_KV_F32);
         /* A head that holds its whole window gives up what has left it: no policy is asked. */
         if (slots < most_slots(engine, spec, head) && guarded(spec) >= slots)
             return roco_fail(error, ROCO_INVALID, "kv_budget",
@@ -122,7 +132,7 @@ static roco_status deal_pages(roco_engine *engine, const roco_cache_spec *spec, 
         roco_kv_head *h = &cache->heads[head];
         *h = head_make(engine, spec, &shares, head);
         h->first_page = next;
-        next += roco_kv_pages_for(&engine->info.layout, h->budget);
+        next += pages_of(engine, h);
     }
     ops->upload(engine->backend, cache->sequence.heads, cache->heads, head_bytes);
     ops->upload(engine->backend, table, pages, page_bytes);
@@ -184,16 +194,16 @@ uint32_t roco_cache_positions(const roco_engine *engine, const roco_cache *cache
                               int32_t *out)
 {
     const roco_backend_ops *ops = engine->backend->ops;
-    const roco_kv_layout *layout = &engine->info.layout;
     const uint32_t at = layer * engine->info.n_kv_heads + head;
+    const roco_kv_layout layout = roco_kv_layout_of(&engine->info.layout, cache->heads[at].type);
     roco_kv_head state;
     ops->download(engine->backend, &state, &cache->sequence.heads[at], sizeof state);
-    for (uint32_t slot = 0; slot < state.held; slot += layout->slots) {
-        uint32_t page, n = state.held - slot < layout->slots ? state.held - slot : layout->slots;
-        ops->download(engine->backend, &page, &cache->sequence.pages[state.first_page + slot / layout->slots],
+    for (uint32_t slot = 0; slot < state.held; slot += layout.slots) {
+        uint32_t page, n = state.held - slot < layout.slots ? state.held - slot : layout.slots;
+        ops->download(engine->backend, &page, &cache->sequence.pages[state.first_page + slot / layout.slots],
                       sizeof page);
-        const char *positions = (const char *)engine->pool + (size_t)page * layout->page_bytes;
-        ops->download(engine->backend, out + slot, positions + layout->position_offset, n * sizeof *out);
+        const char *positions = (const char *)engine->pool + (size_t)page * layout.page_bytes;
+        ops->download(engine->backend, out + slot, positions + layout.position_offset, n * sizeof *out);
     }
     return state.held;
 }

@@ -201,6 +201,11 @@ void roco_engine_close(roco_engine *e)
     free(e);
 }
 
+uint32_t roco_engine_slots(const roco_engine *engine, roco_kv_type type)
+{
+    return roco_kv_layout_of(&engine->info.layout, type).slots;
+}
+
 const roco_engine_info *roco_engine_describe(const roco_engine *engine)
 {
     return &engine->info;

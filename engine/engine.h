@@ -75,11 +75,16 @@ typedef struct roco_cache_spec {
     bool uniform;                 /* all heads get `budget`, though the engine has a head profile */
     const uint32_t *head_budgets; /* [n_layers * n_kv_heads], layer-major: the heads' own budgets. NULL: by the engine's
                                      profile, else all equal to budget. Borrowed for the call. */
+    const roco_kv_type *head_types; /* [n_layers * n_kv_heads], layer-major: how each head's K and V are stored; f32
+                                       only when the engine's is. NULL: all as the engine's. Borrowed for the call. */
 } roco_cache_spec;
 
-/* Pages the cache will hold from open to close: sum over layers and heads of ceil(min(length, budget) / slots). With a
+/* Pages the cache will hold from open to close: sum over layers and heads of ceil(min(length, budget) / slots), where
+ * slots are a page's at the head's type (roco_engine_slots). With a
  * head profile never more than without. */
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec);
+/* Slots of one page for a head whose K and V are of that type. */
+uint32_t roco_engine_slots(const roco_engine *engine, roco_kv_type type);
 /* Copies the block table pages[roco_cache_pages()]. ROCO_INVALID when sink, pins and recent leave no room in a head's
  * budget. Returns owned. */
 roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, const uint32_t *pages, roco_cache **out,

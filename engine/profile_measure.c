@@ -5,6 +5,7 @@
  */
 #include "engine/profile.h"
 #include "engine/state.h"
+#include "kernels/kv_code.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,23 +34,18 @@ static void load_keys(const measure *m, uint32_t at, uint32_t n_pages)
         float *out = m->keys + i * values;
         ops->download(m->engine->backend, m->page, (const char *)m->engine->pool + (size_t)page * l->page_bytes,
                       l->value_offset);
-        if (l->type == ROCO_KV_F32) {
-            memcpy(out, m->page, values * sizeof *out);
-            continue;
-        }
-        const uint16_t *half = (const uint16_t *)(const void *)m->page;
-        for (size_t v = 0; v < values; v++)
-            out[v] = roco_f16_to_f32(half[v]);
+        for (uint32_t d = 0; d < l->key_dim; d++)
+            for (uint32_t slot = 0; slot < l->slots; slot++)
+                out[(size_t)d * l->slots + slot] = roco_kv_key(l, m->page, slot, d);
     }
 }
 
-static void score_page(const float *q, const float *keys, uint32_t dim, float *out)
+static void score_page(const float *q, const float *keys, const roco_kv_layout *l, float *out)
 {
-    float sum[ROCO_PAGE_SLOTS] = {0};
-    for (uint32_t d = 0; d < dim; d++)
-        for (uint32_t j = 0; j < ROCO_PAGE_SLOTS; j++)
-            sum[j] += q[d] * keys[d * ROCO_PAGE_SLOTS + j];
-    memcpy(out, sum, sizeof sum);
+    memset(out, 0, l->slots * sizeof *out);
+    for (uint32_t d = 0; d < l->key_dim; d++)
+        for (uint32_t j = 0; j < l->slots; j++)
+            out[j] += q[d] * keys[d * l->slots + j];
 }
 
 /* What one query at `position` pays to its first copy and to the token after that. */
@@ -57,7 +53,7 @@ static double retrieved(const measure *m, const roco_attention *args, const floa
 {
     const roco_kv_layout *l = &args->layout;
     for (uint32_t i = 0; i * l->slots <= position; i++)
-        score_page(q, m->keys + (size_t)i * l->key_dim * l->slots, l->key_dim, m->weights + i * l->slots);
+        score_page(q, m->keys + (size_t)i * l->key_dim * l->slots, l, m->weights + i * l->slots);
     float highest = -INFINITY;
     for (uint32_t j = 0; j <= position; j++) {
         const float score = m->weights[j] * args->scale;

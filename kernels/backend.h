@@ -43,6 +43,7 @@ typedef struct roco_kv_head {
     uint32_t first_page; /* index of its first page in the sequence's block table */
     float evicted_mass;  /* what policies took: the sum of S / n, or of the last p, when they did; 0 without either */
     bool evicts;         /* false: the budget holds prompt + max_tokens, so no statistics are kept */
+    roco_kv_type type;   /* of its K and V, which says how many slots its pages have: roco_kv_layout_of */
 } roco_kv_head;
 
 /* One sequence's cache as the attention operation sees it. */
@@ -90,8 +91,8 @@ typedef struct roco_attention {
     float *out;      /* [n, n_heads * value_dim] */
     const roco_chunk *chunks;
     uint32_t n_chunks;
-    roco_kv_layout layout;
-    void *pool; /* device memory, n_pages * layout.page_bytes, 64-byte aligned */
+    roco_kv_layout layout; /* the pool's; a head's own follows from its type */
+    void *pool;            /* device memory, n_pages * layout.page_bytes, 64-byte aligned */
 } roco_attention;
 
 typedef struct roco_backend roco_backend;

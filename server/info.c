@@ -3,9 +3,10 @@
 #include "server/info.h"
 
 #include "config/options.h"
+#include "config/status.h"
 #include "engine/model.h"
 #include "engine/source.h"
-#include "kernels/kv_layout.h"
+#include "kernels/kv_code.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -132,7 +133,8 @@ typedef struct arithmetic {
 
 static arithmetic work_out(const roco_options *options, const roco_shape *s)
 {
-    roco_kv_type type = strcmp(options->kv_type, "f32") == 0 ? ROCO_KV_F32 : ROCO_KV_F16;
+    roco_kv_type type = ROCO_KV_F16;
+    ROCO_CHECK(roco_kv_type_find(options->kv_type, &type));
     arithmetic a = {
         .layout = roco_kv_layout_make(type, s->key_dim, s->value_dim),
         .n_heads = (uint64_t)s->n_layers * s->n_kv_heads,

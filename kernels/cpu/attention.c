@@ -26,14 +26,25 @@ static uint32_t part_rows_for(uint32_t stride)
     return rows > PART_ROWS ? rows : PART_ROWS;
 }
 
+static size_t greater(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Enough for heads of every type that the pool can hold. */
 static sizes sizes_of(const roco_backend_config *config)
 {
-    uint32_t slots = config->layout.slots;
     sizes s = {.rows = config->max_group > ROCO_BLOCK_ROWS ? config->max_group : ROCO_BLOCK_ROWS};
-    s.stride_pages = roco_kv_pages_for(&config->layout, config->stride);
-    /* The cache's last page and the stride's may both be partly used. */
-    s.pages = (size_t)roco_kv_pages_for(&config->layout, config->max_slots) + 2;
-    s.columns = s.pages * slots;
+    for (uint32_t type = 0; type < ROCO_N_KV_TYPES; type++) {
+        if (type == ROCO_KV_F32 && config->layout.type != ROCO_KV_F32)
+            continue;
+        const roco_kv_layout l = roco_kv_layout_of(&config->layout, (roco_kv_type)type);
+        /* The cache's last page and the stride's may both be partly used. */
+        const size_t pages = (size_t)roco_kv_pages_for(&l, config->max_slots) + 2;
+        s.stride_pages = greater(s.stride_pages, roco_kv_pages_for(&l, config->stride));
+        s.pages = greater(s.pages, pages);
+        s.columns = greater(s.columns, roco_column_pad((uint32_t)pages * l.slots));
+    }
     s.parts = (config->stride + part_rows_for(config->stride) - 1) / part_rows_for(config->stride);
     return s;
 }
@@ -59,11 +70,13 @@ static void lay_out_worker(roco_attention_worker *w, const roco_backend_config *
     w->position = carve(memory, used, s.columns * sizeof *w->position);
     w->pages = carve(memory, used, s.pages * sizeof *w->pages);
     w->half = carve(memory, used, l->key_dim * sizeof *w->half);
+    const uint32_t dim = l->key_dim > l->value_dim ? l->key_dim : l->value_dim;
+    w->codes = carve(memory, used, roco_kv_blocks(dim) * ROCO_KV_BLOCK);
+    w->numbers = carve(memory, used, 2 * roco_kv_blocks(dim) * sizeof *w->numbers);
     w->policy_scratch = carve(memory, used, 2 * s.columns * sizeof *w->policy_scratch);
     w->order = carve(memory, used, s.columns * sizeof *w->order);
     w->victims = carve(memory, used, s.columns * sizeof *w->victims);
     w->inside = carve(memory, used, s.columns * sizeof *w->inside);
-    const uint32_t dim = l->key_dim > l->value_dim ? l->key_dim : l->value_dim;
     w->block = carve(memory, used, (size_t)dim * ROCO_POLICY_BLOCK * sizeof *w->block);
     w->vector = carve(memory, used, dim * sizeof *w->vector);
 }
@@ -157,6 +170,7 @@ static roco_attention_job job_of(const operation *op, uint32_t thread, uint32_t 
                               .chunk = &args->chunks[op->scratch->runs[run] + chunk],
                               .kv_head = kv_head};
     job.head = &job.chunk->sequence->heads[args->layer * args->n_kv_heads + kv_head];
+    job.layout = roco_kv_layout_of(&args->layout, job.head->type);
     return job;
 }
 

@@ -15,36 +15,48 @@
 #define ROCO_KERNELS_CPU_ATTENTION_H
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/kv_code.h"
 
+/* Columns of a block of scores are padded to a multiple of this, what is beyond the pages masked. */
+#define ROCO_COLUMN_STEP   32u
 /* Query rows that share one pass over the pages; more when a group alone is larger. 24 rows of scores over a budget of
  * a thousand slots stay in the second-level cache. */
 #define ROCO_BLOCK_ROWS    24u
 /* Rows of outputs are padded to a multiple of this many floats, so that kernels need no tails there. */
 #define ROCO_VECTOR_FLOATS 16u
 /* Distance added between rows of scores: budgets are often powers of two, and rows would share cache sets. */
-#define ROCO_ROW_PADDING   16u
+#define ROCO_ROW_PADDING   32u
 
 static inline size_t roco_row_floats(uint32_t n)
 {
     return ((size_t)n + ROCO_VECTOR_FLOATS - 1) / ROCO_VECTOR_FLOATS * ROCO_VECTOR_FLOATS;
 }
 
-/* The inner loops. Columns are slots in page order; column arrays are padded to whole pages, and a page has
- * ROCO_PAGE_SLOTS slots. Members of two are indexed by roco_kv_type. */
+static inline uint32_t roco_column_pad(uint32_t n)
+{
+    return (n + ROCO_COLUMN_STEP - 1) / ROCO_COLUMN_STEP * ROCO_COLUMN_STEP;
+}
+
+/* The inner loops. Columns are slots in page order. Arrays by roco_kv_type; a layout is of that type. */
 typedef struct roco_attention_kernels {
-    /* s[r * s_stride + j] = sum_d q[d * n_rows + r] keys[d][j] for a page's slots j; q [dim][n_rows], scaled. */
-    void (*scores[2])(const float *q, uint32_t n_rows, uint32_t dim, const void *keys, float *s, size_t s_stride);
-    /* s[0..n_columns) to its softmax; -infinity gives exactly 0. */
+    /* s[r * s_stride + j] = sum_d q[d * n_rows + r] K[d][j] for a page's slots j; q [dim][n_rows], scaled. Up to
+     * ROCO_ROW_PADDING columns behind the page's may be overwritten. */
+    void (*scores[ROCO_N_KV_TYPES])(const float *q, uint32_t n_rows, const roco_kv_layout *layout,
+                                    const unsigned char *page, float *s, size_t s_stride);
+    /* n_columns is a multiple of ROCO_COLUMN_STEP. s[0..n_columns) to its softmax; -infinity gives exactly 0. */
     void (*softmax)(float *s, uint32_t n_columns);
     /* For each of n_positions groups of n_group rows of p in turn: m = mean of the rows, sum += m, sum_sq += m^2. */
     void (*statistics)(const float *p, size_t p_stride, uint32_t n_positions, uint32_t n_group, uint32_t n_columns,
                        float *sum, float *sum_sq);
-    /* out[r * out_stride + c] += sum_j p[r * p_stride + j] values[j][c] for the page's first n_slots slots j and c <
-     * dim; up to the next multiple of ROCO_VECTOR_FLOATS, out may be overwritten and the bytes after a value read. */
-    void (*weigh[2])(const float *p, size_t p_stride, uint32_t n_rows, uint32_t dim, const void *values,
-                     uint32_t n_slots, float *out, size_t out_stride);
+    /* out[r * out_stride + c] += sum_j p[r * p_stride + j] V[j][c] for the page's first n_slots slots j and c <
+     * value_dim; up to the next multiple of ROCO_VECTOR_FLOATS, out may be overwritten and the bytes after a value
+     * read. */
+    void (*weigh[ROCO_N_KV_TYPES])(const float *p, size_t p_stride, uint32_t n_rows, const roco_kv_layout *layout,
+                                   const unsigned char *page, uint32_t n_slots, float *out, size_t out_stride);
     /* To f16, nearest even; beyond f16's range to its largest finite value, so that a weight of 0 still gives 0. */
     void (*to_f16)(const float *in, uint16_t *out, uint32_t n);
+    /* roco_kv_encode */
+    void (*encode)(roco_kv_type type, const float *in, uint32_t n, uint8_t *codes, uint16_t *scales, uint16_t *leasts);
 } roco_attention_kernels;
 
 extern const roco_attention_kernels roco_attention_portable;
@@ -60,6 +72,8 @@ typedef struct roco_attention_worker {
     int32_t *position;         /* [columns] */
     unsigned char **pages;     /* [columns / slots] the pages a chunk attends to */
     uint16_t *half;            /* [key_dim] a key on its way to f16 */
+    uint8_t *codes;            /* [key_dim or value_dim] a key or value on its way to q8 or q4 */
+    uint16_t *numbers;         /* [2 blocks] its scales and leasts */
     double *policy_scratch;    /* [2 columns] */
     uint32_t *order, *victims; /* [columns] */
     uint32_t *inside;          /* [columns] those that a sliding window still covers */
@@ -95,6 +109,7 @@ typedef struct roco_attention_job {
     const roco_chunk *chunk;
     uint32_t kv_head;
     roco_kv_head *head;
+    roco_kv_layout layout; /* of the head's type */
 } roco_attention_job;
 
 /* attention_head.c. What backend.h says of one chunk and KV head, in three steps: `prepare` puts the chunk's tokens

@@ -32,6 +32,33 @@ INLINE vec load_f16(const uint16_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
+INLINE vec broadcast_f16(uint16_t x)
+{
+    return _mm256_cvtph_ps(_mm_set1_epi16((short)x));
+}
+
+/* WIDTH int8 as numbers. */
+INLINE vec load_codes(const unsigned char *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
+/* The 4 bits from `shift` on of WIDTH bytes as numbers. */
+INLINE vec load_nibbles(const unsigned char *p, uint32_t shift)
+{
+    __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    __m256i codes = _mm256_and_si256(_mm256_srl_epi32(bytes, _mm_cvtsi32_si128((int)shift)), _mm256_set1_epi32(15));
+    return _mm256_cvtepi32_ps(codes);
+}
+
+/* To the nearest integers, a byte each; they are -128..127. */
+INLINE void store_codes(uint8_t *p, vec v)
+{
+    __m256i whole = _mm256_cvtps_epi32(v);
+    __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi16(words, words));
+}
+
 INLINE void store(float *p, vec v)
 {
     _mm256_storeu_ps(p, v);

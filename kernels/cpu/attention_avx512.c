@@ -32,6 +32,31 @@ INLINE vec load_f16(const uint16_t *p)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
 
+INLINE vec broadcast_f16(uint16_t x)
+{
+    return _mm512_cvtph_ps(_mm256_set1_epi16((short)x));
+}
+
+/* WIDTH int8 as numbers. */
+INLINE vec load_codes(const unsigned char *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+
+/* The 4 bits from `shift` on of WIDTH bytes as numbers. */
+INLINE vec load_nibbles(const unsigned char *p, uint32_t shift)
+{
+    __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    __m512i codes = _mm512_and_si512(_mm512_srl_epi32(bytes, _mm_cvtsi32_si128((int)shift)), _mm512_set1_epi32(15));
+    return _mm512_cvtepi32_ps(codes);
+}
+
+/* To the nearest integers, a byte each. */
+INLINE void store_codes(uint8_t *p, vec v)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+
 INLINE void store(float *p, vec v)
 {
     _mm512_storeu_ps(p, v);

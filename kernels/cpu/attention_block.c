@@ -12,7 +12,7 @@
 typedef struct block {
     uint32_t first, n_positions; /* rows of the chunk */
     uint32_t n_group, n_rows;    /* n_positions * n_group */
-    uint32_t n_columns;          /* whole pages */
+    uint32_t n_pages, n_columns; /* columns: the pages', padded */
     size_t scores_stride, out_stride;
 } block;
 
@@ -20,7 +20,7 @@ typedef struct block {
 static void load_queries(const roco_attention_job *job, const block *b)
 {
     const roco_attention *args = job->args;
-    uint32_t dim = args->layout.key_dim;
+    uint32_t dim = job->layout.key_dim;
     for (uint32_t i = 0; i < b->n_positions; i++) {
         size_t row = (size_t)job->chunk->row + b->first + i;
         const float *q = args->q + (row * args->n_heads + (size_t)job->kv_head * b->n_group) * dim;
@@ -43,13 +43,13 @@ static void cap(float *row, uint32_t n_columns, float softcap)
 }
 
 /* Columns whose token is `window` or more positions before the row's own. */
-static void mask_outside_window(const roco_attention_job *job, float *row, uint32_t n_columns, int64_t position)
+static void mask_outside_window(const roco_attention_job *job, float *row, uint32_t n_pages, int64_t position)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     int64_t oldest = position - (int64_t)job->args->window + 1;
-    for (uint32_t page = 0; page < n_columns / l->slots; page++) {
+    for (uint32_t page = 0; page < n_pages; page++) {
         const int32_t *positions = roco_kv_positions(l, job->worker->pages[page]);
-        for (uint32_t j = 0; j < ROCO_PAGE_SLOTS; j++)
+        for (uint32_t j = 0; j < l->slots; j++)
             row[page * l->slots + j] = positions[j] < oldest ? -INFINITY : row[page * l->slots + j];
     }
 }
@@ -63,7 +63,7 @@ static void fetch_keys(const roco_attention_job *job, uint32_t page, uint32_t n_
     if (page >= n_pages)
         return;
     const unsigned char *keys = job->worker->pages[page];
-    for (uint32_t i = 0; i < job->args->layout.value_offset; i += 64)
+    for (uint32_t i = 0; i < job->layout.value_offset; i += 64)
         __builtin_prefetch(keys + i);
 }
 
@@ -72,28 +72,27 @@ static void fetch_values(const roco_attention_job *job, uint32_t page, uint32_t 
     if (page >= n_pages)
         return;
     const unsigned char *start = job->worker->pages[page];
-    for (uint32_t i = job->args->layout.value_offset; i < job->args->layout.position_offset; i += 64)
+    for (uint32_t i = job->layout.value_offset; i < job->layout.position_offset; i += 64)
         __builtin_prefetch(start + i);
 }
 
 static void weights(const roco_attention_job *job, const roco_attention_span *span, const block *b)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     float *scores = job->worker->scores;
-    uint32_t n_pages = b->n_columns / l->slots;
-    for (uint32_t page = 0; page < n_pages; page++) {
-        fetch_keys(job, page + PAGES_AHEAD, n_pages);
-        job->scratch->kernels->scores[l->type](job->worker->q, b->n_rows, l->key_dim, job->worker->pages[page],
+    for (uint32_t page = 0; page < b->n_pages; page++) {
+        fetch_keys(job, page + PAGES_AHEAD, b->n_pages);
+        job->scratch->kernels->scores[l->type](job->worker->q, b->n_rows, l, job->worker->pages[page],
                                                scores + page * l->slots, b->scores_stride);
     }
     for (uint32_t page = 0; page < PAGES_AHEAD; page++)
-        fetch_values(job, page, n_pages);
+        fetch_values(job, page, b->n_pages);
     for (uint32_t r = 0; r < b->n_rows; r++) {
         float *row = scores + r * b->scores_stride;
         if (job->args->softcap > 0)
             cap(row, b->n_columns, job->args->softcap);
         if (job->args->window > 0 && job->head->evicts)
-            mask_outside_window(job, row, b->n_columns, (int64_t)job->chunk->position + b->first + r / b->n_group);
+            mask_outside_window(job, row, b->n_pages, (int64_t)job->chunk->position + b->first + r / b->n_group);
         mask(row, span->old, span->base);
         mask(row, span->base + b->first + r / b->n_group + 1, b->n_columns);
         job->scratch->kernels->softmax(row, b->n_columns);
@@ -102,25 +101,24 @@ static void weights(const roco_attention_job *job, const roco_attention_span *sp
 
 static void weighted_sum(const roco_attention_job *job, const roco_attention_span *span, const block *b)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     roco_attention_worker *w = job->worker;
     uint32_t end = span->base + b->first + b->n_positions;
     memset(w->out, 0, b->n_rows * b->out_stride * sizeof *w->out);
     for (uint32_t column = 0; column < end; column += l->slots) {
         /* A page of older tokens alone ends at `old`; what follows there was never written or is another's. */
         uint32_t limit = span->old < span->base && column < span->base ? span->old : end;
-        fetch_values(job, column / l->slots + PAGES_AHEAD, b->n_columns / l->slots);
+        fetch_values(job, column / l->slots + PAGES_AHEAD, b->n_pages);
         uint32_t n_slots = limit - column < l->slots ? limit - column : l->slots;
-        job->scratch->kernels->weigh[l->type](w->scores + column, b->scores_stride, b->n_rows, l->value_dim,
-                                              roco_kv_values(l, w->pages[column / l->slots]), n_slots, w->out,
-                                              b->out_stride);
+        job->scratch->kernels->weigh[l->type](w->scores + column, b->scores_stride, b->n_rows, l,
+                                              w->pages[column / l->slots], n_slots, w->out, b->out_stride);
     }
 }
 
 static void store_rows(const roco_attention_job *job, const block *b)
 {
     const roco_attention *args = job->args;
-    uint32_t dim = args->layout.value_dim;
+    uint32_t dim = job->layout.value_dim;
     for (uint32_t r = 0; r < b->n_rows; r++) {
         size_t row = (size_t)job->chunk->row + b->first + r / b->n_group;
         size_t head = (size_t)job->kv_head * b->n_group + r % b->n_group;
@@ -131,7 +129,7 @@ static void store_rows(const roco_attention_job *job, const block *b)
 
 void roco_attention_rows(const roco_attention_job *job, const roco_attention_span *span, float *sum, float *sum_sq)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     uint32_t n_group = job->args->n_heads / job->args->n_kv_heads;
     uint32_t n_positions = n_group < ROCO_BLOCK_ROWS ? ROCO_BLOCK_ROWS / n_group : 1;
     uint32_t end = span->first + span->n_rows;
@@ -139,7 +137,8 @@ void roco_attention_rows(const roco_attention_job *job, const roco_attention_spa
         block b = {.first = first, .n_group = n_group};
         b.n_positions = end - first < n_positions ? end - first : n_positions;
         b.n_rows = b.n_positions * n_group;
-        b.n_columns = (span->base + first + b.n_positions + l->slots - 1) / l->slots * l->slots;
+        b.n_pages = roco_kv_pages_for(l, span->base + first + b.n_positions);
+        b.n_columns = roco_column_pad(b.n_pages * l->slots);
         b.scores_stride = b.n_columns + ROCO_ROW_PADDING;
         b.out_stride = roco_row_floats(l->value_dim);
         load_queries(job, &b);

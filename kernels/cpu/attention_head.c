@@ -10,7 +10,7 @@
 /* The page of a slot of the head's own cache. */
 static unsigned char *page_of(const roco_attention_job *job, uint32_t slot)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     uint32_t page = job->chunk->sequence->pages[job->head->first_page + slot / l->slots];
     return roco_kv_page(l, job->args->pool, page);
 }
@@ -18,24 +18,24 @@ static unsigned char *page_of(const roco_attention_job *job, uint32_t slot)
 /* Lists the pages of slots 0..n_slots-1. Returns how many those are. */
 static uint32_t list_pages(const roco_attention_job *job, uint32_t n_slots)
 {
-    uint32_t n_pages = roco_kv_pages_for(&job->args->layout, n_slots);
+    uint32_t n_pages = roco_kv_pages_for(&job->layout, n_slots);
     for (uint32_t i = 0; i < n_pages; i++)
-        job->worker->pages[i] = page_of(job, i * job->args->layout.slots);
+        job->worker->pages[i] = page_of(job, i * job->layout.slots);
     return n_pages;
 }
 
 /* The listed pages' state into the worker's column arrays. */
 static void load_columns(const roco_attention_job *job, uint32_t n_pages)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     roco_attention_worker *w = job->worker;
     bool statistics = roco_statistics_kept(job);
     for (uint32_t i = 0; i < n_pages; i++) {
-        memcpy(w->position + i * l->slots, roco_kv_positions(l, w->pages[i]), ROCO_PAGE_SLOTS * sizeof(int32_t));
+        memcpy(w->position + i * l->slots, roco_kv_positions(l, w->pages[i]), l->slots * sizeof(int32_t));
         if (!statistics)
             continue;
-        memcpy(w->sum + i * l->slots, roco_kv_sums(l, w->pages[i]), ROCO_PAGE_SLOTS * sizeof(float));
-        memcpy(w->sum_sq + i * l->slots, roco_kv_sums_sq(l, w->pages[i]), ROCO_PAGE_SLOTS * sizeof(float));
+        memcpy(w->sum + i * l->slots, roco_kv_sums(l, w->pages[i]), l->slots * sizeof(float));
+        memcpy(w->sum_sq + i * l->slots, roco_kv_sums_sq(l, w->pages[i]), l->slots * sizeof(float));
     }
 }
 
@@ -168,14 +168,14 @@ static bool is_staged(const roco_attention_job *job)
 
 static unsigned char *staged_page(const roco_attention_job *job, uint32_t chunk_row)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     return job->stage->pages + (size_t)(chunk_row / l->slots) * l->page_bytes;
 }
 
 /* The whole chunk's span, and its pages listed. Returns how many those are. Valid between prepare and finish. */
 static uint32_t open_span(const roco_attention_job *job, roco_attention_span *span)
 {
-    uint32_t held = job->head->held, n_rows = job->chunk->n_rows, slots = job->args->layout.slots;
+    uint32_t held = job->head->held, n_rows = job->chunk->n_rows, slots = job->layout.slots;
     *span = (roco_attention_span){.n_rows = n_rows, .old = held, .base = held};
     if (is_staged(job)) {
         uint32_t n_pages = list_pages(job, held);
@@ -198,7 +198,7 @@ uint32_t roco_attention_n_parts(const roco_attention_scratch *scratch, const roc
 /* What the token that a decoded one is about to replace drew. One outside the window drew nothing. */
 static void note_victim(const roco_attention_job *job)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     unsigned char *page = page_of(job, job->head->victim);
     const uint32_t slot = job->head->victim % l->slots;
     const int32_t position = roco_kv_positions(l, page)[slot], now = job->chunk->position - 1;
@@ -211,7 +211,7 @@ static void note_victim(const roco_attention_job *job)
 void roco_attention_prepare(const roco_attention_job *job)
 {
     roco_kv_head *head = job->head;
-    uint32_t slots = job->args->layout.slots, n_rows = job->chunk->n_rows;
+    uint32_t slots = job->layout.slots, n_rows = job->chunk->n_rows;
     ROCO_CHECK(n_rows == 1 || !job->chunk->decode);
     if (is_staged(job)) {
         for (uint32_t i = 0; i < n_rows; i++)
@@ -232,7 +232,7 @@ void roco_attention_part(const roco_attention_job *job, uint32_t part)
 {
     const roco_attention_scratch *scratch = job->scratch;
     roco_attention_span span;
-    size_t n_columns = (size_t)open_span(job, &span) * job->args->layout.slots;
+    size_t n_columns = roco_column_pad(open_span(job, &span) * job->layout.slots);
     span.first = part * scratch->part_rows;
     span.n_rows = span.n_rows - span.first < scratch->part_rows ? span.n_rows - span.first : scratch->part_rows;
     float *sum = NULL, *sum_sq = NULL;
@@ -251,7 +251,7 @@ static void commit_stride(const roco_attention_job *job, uint32_t surplus)
 {
     const roco_attention_worker *w = job->worker;
     roco_kv_head *head = job->head;
-    uint32_t slots = job->args->layout.slots, held = head->held, n_over = 0;
+    uint32_t slots = job->layout.slots, held = head->held, n_over = 0;
     while (n_over < surplus && w->victims[n_over] < held)
         n_over++;
     uint32_t free_slot = held, over = 0, gone = n_over;
@@ -261,7 +261,7 @@ static void commit_stride(const roco_attention_job *job, uint32_t surplus)
             continue;
         }
         uint32_t slot = free_slot < prompt_budget(job) ? free_slot++ : w->victims[over++];
-        roco_slot_copy(&job->args->layout, staged_page(job, i), i % slots, page_of(job, slot), slot % slots);
+        roco_slot_copy(&job->layout, staged_page(job, i), i % slots, page_of(job, slot), slot % slots);
     }
     ROCO_CHECK(over == n_over && gone == surplus);
     head->held = free_slot;

@@ -22,24 +22,40 @@ static void clear(uint32_t n_rows, float *s, size_t s_stride)
             s[r * s_stride + j] = 0;
 }
 
-static void scores_f16(const float *q, uint32_t n_rows, uint32_t dim, const void *keys, float *s, size_t s_stride)
+static void scores_f16(const float *q, uint32_t n_rows, const roco_kv_layout *l, const unsigned char *page, float *s,
+                       size_t s_stride)
 {
-    const uint16_t *k = keys;
+    const uint16_t *k = (const uint16_t *)(const void *)page;
     float line[SLOTS];
     clear(n_rows, s, s_stride);
-    for (uint32_t d = 0; d < dim; d++) {
+    for (uint32_t d = 0; d < l->key_dim; d++) {
         for (uint32_t j = 0; j < SLOTS; j++)
             line[j] = roco_f16_to_f32(k[d * SLOTS + j]);
         add_component(q, n_rows, d, line, s, s_stride);
     }
 }
 
-static void scores_f32(const float *q, uint32_t n_rows, uint32_t dim, const void *keys, float *s, size_t s_stride)
+static void scores_f32(const float *q, uint32_t n_rows, const roco_kv_layout *l, const unsigned char *page, float *s,
+                       size_t s_stride)
 {
-    const float *k = keys;
+    const float *k = (const float *)(const void *)page;
     clear(n_rows, s, s_stride);
-    for (uint32_t d = 0; d < dim; d++)
+    for (uint32_t d = 0; d < l->key_dim; d++)
         add_component(q, n_rows, d, k + d * SLOTS, s, s_stride);
+}
+
+static void scores_coded(const float *q, uint32_t n_rows, const roco_kv_layout *l, const unsigned char *page, float *s,
+                         size_t s_stride)
+{
+    for (uint32_t j = 0; j < l->slots; j++) {
+        for (uint32_t r = 0; r < n_rows; r++)
+            s[r * s_stride + j] = 0;
+        for (uint32_t d = 0; d < l->key_dim; d++) {
+            const float k = roco_kv_key(l, page, j, d);
+            for (uint32_t r = 0; r < n_rows; r++)
+                s[r * s_stride + j] += q[d * n_rows + r] * k;
+        }
+    }
 }
 
 static void softmax(float *s, uint32_t n_columns)
@@ -80,12 +96,12 @@ static void add_value(const float *p, size_t p_stride, uint32_t n_rows, uint32_t
             out[r * out_stride + c] += p[r * p_stride + j] * v[c];
 }
 
-static void weigh_f16(const float *p, size_t p_stride, uint32_t n_rows, uint32_t dim, const void *values,
-                      uint32_t n_slots, float *out, size_t out_stride)
+static void weigh_f16(const float *p, size_t p_stride, uint32_t n_rows, const roco_kv_layout *l,
+                      const unsigned char *page, uint32_t n_slots, float *out, size_t out_stride)
 {
-    const uint16_t *v = values;
+    const uint16_t *v = (const uint16_t *)(const void *)(page + l->value_offset);
     float part[64];
-    const uint32_t most = sizeof part / sizeof *part;
+    const uint32_t most = sizeof part / sizeof *part, dim = l->value_dim;
     for (uint32_t c = 0; c < dim; c += most) {
         uint32_t n = dim - c < most ? dim - c : most;
         for (uint32_t j = 0; j < n_slots; j++) {
@@ -96,12 +112,23 @@ static void weigh_f16(const float *p, size_t p_stride, uint32_t n_rows, uint32_t
     }
 }
 
-static void weigh_f32(const float *p, size_t p_stride, uint32_t n_rows, uint32_t dim, const void *values,
-                      uint32_t n_slots, float *out, size_t out_stride)
+static void weigh_f32(const float *p, size_t p_stride, uint32_t n_rows, const roco_kv_layout *l,
+                      const unsigned char *page, uint32_t n_slots, float *out, size_t out_stride)
 {
-    const float *v = values;
+    const float *v = (const float *)(const void *)(page + l->value_offset);
     for (uint32_t j = 0; j < n_slots; j++)
-        add_value(p, p_stride, n_rows, j, dim, v + j * dim, out, out_stride);
+        add_value(p, p_stride, n_rows, j, l->value_dim, v + j * l->value_dim, out, out_stride);
+}
+
+static void weigh_coded(const float *p, size_t p_stride, uint32_t n_rows, const roco_kv_layout *l,
+                        const unsigned char *page, uint32_t n_slots, float *out, size_t out_stride)
+{
+    for (uint32_t j = 0; j < n_slots; j++)
+        for (uint32_t c = 0; c < l->value_dim; c++) {
+            const float v = roco_kv_value(l, page, j, c);
+            for (uint32_t r = 0; r < n_rows; r++)
+                out[r * out_stride + c] += p[r * p_stride + j] * v;
+        }
 }
 
 static void to_f16(const float *in, uint16_t *out, uint32_t n)
@@ -113,9 +140,10 @@ static void to_f16(const float *in, uint16_t *out, uint32_t n)
 }
 
 const roco_attention_kernels roco_attention_portable = {
-    .scores = {scores_f16, scores_f32},
+    .scores = {scores_f16, scores_f32, scores_coded, scores_coded},
     .softmax = softmax,
     .statistics = statistics,
-    .weigh = {weigh_f16, weigh_f32},
+    .weigh = {weigh_f16, weigh_f32, weigh_coded, weigh_coded},
     .to_f16 = to_f16,
+    .encode = roco_kv_encode,
 };

@@ -76,39 +76,40 @@ void roco_statistics_add_weights(const roco_attention_job *job, const roco_weigh
 static void forget(const roco_attention_job *job, float *sum, float *sum_sq)
 {
     const roco_policy *policy = policy_of(job);
+    const size_t bytes = job->layout.slots * sizeof *sum;
     if (policy->needs_last)
-        memset(sum, 0, ROCO_PAGE_SLOTS * sizeof *sum);
+        memset(sum, 0, bytes);
     if (policy->window == 0 || job->chunk->position == 0)
         return;
     const int32_t window = (int32_t)policy->window;
     const int32_t moved = last_position(job->chunk) / window - (job->chunk->position - 1) / window;
     if (moved > 0) {
         if (moved == 1)
-            memcpy(sum_sq, sum, ROCO_PAGE_SLOTS * sizeof *sum);
+            memcpy(sum_sq, sum, bytes);
         else
-            memset(sum_sq, 0, ROCO_PAGE_SLOTS * sizeof *sum);
-        memset(sum, 0, ROCO_PAGE_SLOTS * sizeof *sum);
+            memset(sum_sq, 0, bytes);
+        memset(sum, 0, bytes);
     }
 }
 
 /* to += or max= from, a page's slots. */
-static void join(bool peak, float *to, const float *from)
+static void join(bool peak, float *to, const float *from, uint32_t n_slots)
 {
-    for (uint32_t j = 0; j < ROCO_PAGE_SLOTS; j++)
+    for (uint32_t j = 0; j < n_slots; j++)
         to[j] = !peak ? to[j] + from[j] : from[j] > to[j] ? from[j] : to[j];
 }
 
 void roco_statistics_commit(const roco_attention_job *job, uint32_t n_pages)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     const uint32_t n_parts = roco_attention_n_parts(job->scratch, job->chunk);
     for (uint32_t i = 0; i < n_pages; i++) {
         float *sum = roco_kv_sums(l, job->worker->pages[i]), *sum_sq = roco_kv_sums_sq(l, job->worker->pages[i]);
         forget(job, sum, sum_sq);
         for (uint32_t part = 0; part < n_parts; part++) {
             size_t column = part * job->scratch->columns + (size_t)i * l->slots;
-            join(policy_of(job)->peak, sum, job->stage->sum + column);
-            join(policy_of(job)->peak, sum_sq, job->stage->sum_sq + column);
+            join(policy_of(job)->peak, sum, job->stage->sum + column, l->slots);
+            join(policy_of(job)->peak, sum_sq, job->stage->sum_sq + column, l->slots);
         }
     }
 }

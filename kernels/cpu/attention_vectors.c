@@ -6,7 +6,7 @@
 /* The page and slot of a token of the view. */
 static const unsigned char *find_slot(const roco_attention_vectors *v, uint32_t token, uint32_t *slot)
 {
-    const uint32_t slots = v->job->args->layout.slots;
+    const uint32_t slots = v->job->layout.slots;
     uint32_t column = v->inside ? v->inside[token] : token;
     column += column >= v->span->old ? v->span->base - v->span->old : 0;
     *slot = column % slots;
@@ -38,8 +38,9 @@ static void read_one(roco_kv_type type, const void *from, size_t distance, uint3
 /* Keys of a whole page are in the wanted order already. */
 static bool read_page(const roco_attention_vectors *v, uint32_t first, uint32_t n, float *out)
 {
-    const roco_kv_layout *l = &v->job->args->layout;
-    if (v->values || v->inside || l->slots != ROCO_POLICY_BLOCK || n < ROCO_POLICY_BLOCK || first + n > v->span->old)
+    const roco_kv_layout *l = &v->job->layout;
+    if (v->values || v->inside || roco_kv_type_is_quantized(l->type) || l->slots != ROCO_POLICY_BLOCK ||
+        n < ROCO_POLICY_BLOCK || first + n > v->span->old)
         return false;
     uint32_t slot;
     const unsigned char *page = find_slot(v, first, &slot);
@@ -54,11 +55,19 @@ static bool read_page(const roco_attention_vectors *v, uint32_t first, uint32_t 
     return true;
 }
 
+/* out[c * ROCO_POLICY_BLOCK] = component c of a slot's key or value. */
+static void read_coded(const roco_kv_layout *l, const unsigned char *page, uint32_t slot, bool values, float *out)
+{
+    const uint32_t dim = values ? l->value_dim : l->key_dim;
+    for (uint32_t c = 0; c < dim; c++)
+        out[(size_t)c * ROCO_POLICY_BLOCK] = values ? roco_kv_value(l, page, slot, c) : roco_kv_key(l, page, slot, c);
+}
+
 static const float *read_block(const roco_policy_vectors *vectors, uint32_t first)
 {
     const roco_attention_vectors *v = (const roco_attention_vectors *)vectors;
-    const roco_kv_layout *l = &v->job->args->layout;
-    const size_t bytes = roco_kv_type_bytes(l->type);
+    const roco_kv_layout *l = &v->job->layout;
+    const size_t bytes = roco_kv_type_bytes(l->type); /* unless quantised */
     const uint32_t left = v->n - first, n = left < ROCO_POLICY_BLOCK ? left : ROCO_POLICY_BLOCK;
     float *out = v->job->worker->block;
     if (read_page(v, first, n, out))
@@ -67,7 +76,9 @@ static const float *read_block(const roco_policy_vectors *vectors, uint32_t firs
     for (uint32_t i = 0; i < n; i++) {
         uint32_t slot;
         const unsigned char *page = find_slot(v, first + i, &slot);
-        if (v->values)
+        if (roco_kv_type_is_quantized(l->type))
+            read_coded(l, page, slot, v->values, out + i);
+        else if (v->values)
             read_one(l->type, page + l->value_offset + slot * l->value_dim * bytes, 1, l->value_dim, out + i);
         else
             read_one(l->type, page + slot * bytes, l->slots, l->key_dim, out + i);
@@ -78,7 +89,7 @@ static const float *read_block(const roco_policy_vectors *vectors, uint32_t firs
 roco_attention_vectors roco_attention_vectors_make(const roco_attention_job *job, const roco_attention_span *span,
                                                    uint32_t n, const uint32_t *inside, bool values)
 {
-    const roco_kv_layout *l = &job->args->layout;
+    const roco_kv_layout *l = &job->layout;
     return (roco_attention_vectors){.vectors = {values ? l->value_dim : l->key_dim, read_block},
                                     .job = job,
                                     .span = span,

@@ -28,7 +28,7 @@ def test_the_manual_has_every_option(build, options):
 
 
 @pytest.mark.parametrize("words,found", [("s", {"serve"}), ("serve --kv-pool-b", {"--kv-pool-bytes"}),
-                                         ("serve --log-level w", {"warn"}), ("serve --kv-type ", {"f16", "f32"}),
+                                         ("serve --log-level w", {"warn"}), ("serve --kv-type ", {"f16", "q8", "q4", "f32"}),
                                          ("serve --port ", set()), ("serve --config /etc/host", {"/etc/hosts"}),
                                          ("serve /etc/host", {"/etc/hosts"})])
 def test_completion(build, words, found):

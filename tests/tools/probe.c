@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/policies.h"
 #include "engine/profile.h"
+#include "kernels/kv_code.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -287,6 +288,9 @@ int main(int argc, char **argv)
     roco_error error;
     roco_source *gguf = NULL;
     roco_engine *engine = NULL;
+    roco_kv_type kv_type;
+    if (!roco_kv_type_find(o.kv_type, &kv_type))
+        stop("--kv-type is f16, f32, q8 or q4");
     if (roco_source_open(o.model, &gguf, &error))
         stop(error.message);
     roco_engine_config config = {.source = gguf,
@@ -294,7 +298,7 @@ int main(int argc, char **argv)
                                  .precision = o.precision,
                                  .isa = o.isa,
                                  .threads = o.threads,
-                                 .kv_type = strcmp(o.kv_type, "f16") ? ROCO_KV_F32 : ROCO_KV_F16,
+                                 .kv_type = kv_type,
                                  .kv_pool_tokens = 8192,
                                  .stride = o.stride,
                                  .step_tokens = o.step_tokens};

@@ -6,6 +6,7 @@
 #define ROCO_TESTS_ATTENTION_RIG_H
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/kv_code.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -26,6 +27,7 @@ typedef struct rig_shape {
     const char *isa;
     uint32_t threads;
     roco_kv_type type;
+    bool mixed; /* the heads' types go round f16, q8 and q4, in a pool of `type` */
     uint32_t key_dim, value_dim, n_heads, n_kv_heads, stride, max_slots, n_pages;
     double peak;     /* standard deviation of a score; larger is sharper attention */
     uint32_t window; /* 0: none */
@@ -80,9 +82,20 @@ static inline double rig_normal(uint64_t *state)
     return sum * 1.7320508;
 }
 
-static inline double rig_rounded(const rig *r, float x)
+/* What a head of that type keeps of n components, worked out from the codes' definition. */
+static inline void rig_round(roco_kv_type type, const float *in, uint32_t n, double *out)
 {
-    return r->shape.type == ROCO_KV_F16 ? (double)roco_f16_to_f32(roco_f16_from_f32(x)) : (double)x;
+    uint8_t codes[256];
+    uint16_t scales[8], leasts[8];
+    if (roco_kv_type_is_quantized(type))
+        roco_kv_encode(type, in, n, codes, scales, leasts);
+    for (uint32_t i = 0; i < n; i++) {
+        const double scale = roco_kv_type_is_quantized(type) ? (double)roco_f16_to_f32(scales[i / ROCO_KV_BLOCK]) : 0;
+        out[i] = type == ROCO_KV_F32   ? (double)in[i]
+                 : type == ROCO_KV_F16 ? (double)roco_f16_to_f32(roco_f16_from_f32(in[i]))
+                 : type == ROCO_KV_Q8  ? (int8_t)codes[i] * scale
+                                       : codes[i] * scale + (double)roco_f16_to_f32(leasts[i / ROCO_KV_BLOCK]);
+    }
 }
 
 static inline rig *rig_open(const rig_shape *shape)
@@ -127,6 +140,7 @@ static inline void rig_close(rig *r)
 static inline rig_cache *rig_cache_open(rig *r, const roco_policy *policy, rig_rule rule, const uint32_t *budgets,
                                         uint32_t capacity, uint64_t seed)
 {
+    static const roco_kv_type mixed[] = {ROCO_KV_Q8, ROCO_KV_F16, ROCO_KV_Q4};
     uint32_t n_heads = RIG_LAYERS * r->shape.n_kv_heads, n_pages = 0;
     rig_cache *c = calloc(1, sizeof *c);
     c->sequence = (roco_kv_sequence){.policy = policy, .sink = 4, .recent = 10};
@@ -141,7 +155,9 @@ static inline rig_cache *rig_cache_open(rig *r, const roco_policy *policy, rig_r
         bool evicts = budget < capacity;
         c->sequence.heads[i] =
             (roco_kv_head){.budget = budget, .victim = ROCO_NO_SLOT, .first_page = n_pages, .evicts = evicts};
-        n_pages += roco_kv_pages_for(&r->layout, budget);
+        c->sequence.heads[i].type = r->shape.mixed ? mixed[i % 3] : r->shape.type;
+        const roco_kv_layout layout = roco_kv_layout_of(&r->layout, c->sequence.heads[i].type);
+        n_pages += roco_kv_pages_for(&layout, budget);
         c->replay[i].k = malloc(sizeof(double) * capacity * r->shape.key_dim);
         c->replay[i].v = malloc(sizeof(double) * capacity * r->shape.value_dim);
         c->replay[i].s = malloc(sizeof(double) * capacity);
@@ -307,13 +323,12 @@ static inline void rig_fill_row(rig *r, const rig_cache *c, uint32_t layer, uint
         r->v[(size_t)row * s->n_kv_heads * s->value_dim + i] = (float)rig_normal(&state);
 }
 
-static inline void rig_replay_append(rig *r, rig_head *h, uint32_t kv_head, uint32_t row, int32_t position)
+static inline void rig_replay_append(rig *r, rig_head *h, roco_kv_type type, uint32_t kv_head, uint32_t row,
+                                     int32_t position)
 {
     uint32_t dk = r->shape.key_dim, dv = r->shape.value_dim, n_kv = r->shape.n_kv_heads;
-    for (uint32_t d = 0; d < dk; d++)
-        h->k[(size_t)h->n * dk + d] = rig_rounded(r, r->k[((size_t)row * n_kv + kv_head) * dk + d]);
-    for (uint32_t d = 0; d < dv; d++)
-        h->v[(size_t)h->n * dv + d] = rig_rounded(r, r->v[((size_t)row * n_kv + kv_head) * dv + d]);
+    rig_round(type, r->k + ((size_t)row * n_kv + kv_head) * dk, dk, h->k + (size_t)h->n * dk);
+    rig_round(type, r->v + ((size_t)row * n_kv + kv_head) * dv, dv, h->v + (size_t)h->n * dv);
     h->s[h->n] = h->s2[h->n] = 0;
     h->position[h->n++] = position;
 }
@@ -331,7 +346,7 @@ static inline void rig_replay(rig *r, const roco_chunk *chunk, rig_cache *c, uin
         rig_evict(r, c, h, budget, budget - 1, chunk->position - 1);
     uint32_t old = h->n;
     for (uint32_t i = 0; i < chunk->n_rows; i++)
-        rig_replay_append(r, h, kv_head, chunk->row + i, chunk->position + (int32_t)i);
+        rig_replay_append(r, h, c->sequence.heads[index].type, kv_head, chunk->row + i, chunk->position + (int32_t)i);
     for (uint32_t i = 0; i < chunk->n_rows; i++) {
         size_t row = chunk->row + i;
         rig_attend(r, c->rule, h, old + i + 1, r->q + (row * s->n_heads + kv_head * group) * s->key_dim, out);
@@ -408,10 +423,10 @@ static inline void rig_check(rig *r, const rig_cache *c)
         else
             assert_int_equal(head->victim, ROCO_NO_SLOT);
         for (uint32_t slot = 0; slot < head->held; slot++) {
-            unsigned char *page =
-                roco_kv_page(&r->layout, r->pool, c->pages[head->first_page + slot / r->layout.slots]);
-            uint32_t in_page = slot % r->layout.slots, j = 0;
-            int32_t position = roco_kv_positions(&r->layout, page)[in_page];
+            const roco_kv_layout l = roco_kv_layout_of(&r->layout, head->type);
+            unsigned char *page = roco_kv_page(&l, r->pool, c->pages[head->first_page + slot / l.slots]);
+            uint32_t in_page = slot % l.slots, j = 0;
+            int32_t position = roco_kv_positions(&l, page)[in_page];
             while (j < h->n && h->position[j] != position)
                 j++;
             if (j == h->n)
@@ -422,7 +437,7 @@ static inline void rig_check(rig *r, const rig_cache *c)
             bool whole = head->budget == r->shape.window && head->reserved == 0; /* keeps no statistics */
             if (!head->evicts || whole || (c->rule != RIG_ROCO && c->rule != RIG_LAST))
                 continue;
-            double s = roco_kv_sums(&r->layout, page)[in_page], s2 = roco_kv_sums_sq(&r->layout, page)[in_page];
+            double s = roco_kv_sums(&l, page)[in_page], s2 = roco_kv_sums_sq(&l, page)[in_page];
             assert_true(fabs(s - h->s[j]) <= 1e-5 * h->s[j] + 1e-7);
             assert_true(c->rule == RIG_LAST || fabs(s2 - h->s2[j]) <= 2e-5 * h->s2[j] + 1e-7);
         }
