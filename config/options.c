@@ -348,6 +348,9 @@ static roco_status check_together(const roco_options *o, roco_error *error)
         return roco_fail(error, ROCO_INVALID, "kv-budget-max",
                          "kv-budget-max is %lld, allowed: 0, or kv-budget (%lld) or more", (long long)o->kv_budget_max,
                          (long long)o->kv_budget);
+    if (!*o->tls_cert != !*o->tls_key)
+        return roco_fail(error, ROCO_INVALID, *o->tls_cert ? "tls-key" : "tls-cert",
+                         "tls-cert and tls-key belong together: the other one is missing");
     if (o->kv_sink + o->kv_recent >= o->kv_budget)
         return roco_fail(error, ROCO_INVALID, "kv-budget",
                          "kv-budget is %lld, allowed: more than kv-sink + kv-recent (%lld)", (long long)o->kv_budget,

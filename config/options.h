@@ -47,14 +47,16 @@ typedef struct roco_options {
     int64_t port;     /* 0: any free port, printed */
     int64_t max_body; /* bytes */
     int64_t max_connections;
-    int64_t keep_alive;       /* seconds between SSE comments while nothing else flows */
-    int64_t idle_timeout;     /* seconds an idle or slow connection is kept */
-    int64_t drain_timeout;    /* seconds running requests get after SIGTERM */
-    const char *api_key_file; /* one key a line; "" none needed */
-    const char *cors_origins; /* of web pages that may use the server; "" none, "*" all */
-    const char *log_level;    /* "error" | "warn" | "info" | "debug" */
-    const char *log_format;   /* "text" | "json" */
-    const char *fault;        /* test builds only: see docs; "" none */
+    int64_t keep_alive;             /* seconds between SSE comments while nothing else flows */
+    int64_t idle_timeout;           /* seconds an idle or slow connection is kept */
+    int64_t drain_timeout;          /* seconds running requests get after SIGTERM */
+    const char *api_key_file;       /* server/auth.h; "" none needed */
+    const char *cors_origins;       /* of web pages that may use the server; "" none, "*" all */
+    const char *metrics_aliases;    /* "none" | "vllm" */
+    const char *tls_cert, *tls_key; /* PEM files; "" plain HTTP */
+    const char *log_level;          /* "error" | "warn" | "info" | "debug" */
+    const char *log_format;         /* "text" | "json" */
+    const char *fault;              /* test builds only: see docs; "" none */
 
     char **owned; /* strings the options own; roco_options_free */
     size_t n_owned;

@@ -77,9 +77,16 @@ const roco_option_row roco_option_rows[] = {
             "seconds between comments on a stream that has nothing else to say"),
     SECONDS("idle-timeout", HTTP, idle_timeout, 1, ONE_DAY, "60", "seconds an idle or slow connection is kept"),
     SECONDS("drain-timeout", HTTP, drain_timeout, 0, ONE_DAY, "30", "seconds running requests get after SIGTERM"),
-    TEXT("api-key-file", HTTP, api_key_file, 0, "PATH", "", "bearer keys, one a line; empty: none is asked for"),
+    TEXT("api-key-file", HTTP, api_key_file, 0, "PATH", "",
+         "file of bearer keys, one a line, with names and limits behind them; empty: none is asked for"),
+    TEXT("tls-cert", HTTP, tls_cert, 0, "PATH", "",
+         "certificate (PEM, with what leads to its authority behind it): serves HTTPS instead of HTTP; empty: plain "
+         "HTTP"),
+    TEXT("tls-key", HTTP, tls_key, 0, "PATH", "", "private key of tls-cert (PEM)"),
     TEXT("cors-origins", HTTP, cors_origins, 0, "ORIGINS", "",
          "origins of the web pages that may use the server, commas between, or *; empty: none"),
+    CHOICE("metrics-aliases", HTTP, metrics_aliases, "none|vllm", "none",
+           "names under which /metrics says the same again, for a router such as the Gateway API inference extension"),
 
     CHOICE("log-level", LOGGING, log_level, "error|warn|info|debug", "info", "least important records shown"),
     CHOICE("log-format", LOGGING, log_format, "text|json", "text", "a line of text or a JSON object for each record"),

@@ -55,8 +55,10 @@ static void log_line(const roco_sequence *sequence, const roco_event *event)
         {.name = "first token", .number = (double)event->first_token_ns / 1e6, .decimals = 1, .unit = "ms"},
         {.name = "tokens per s", .number = token_rate(sequence), .decimals = 1},
         {.name = "finish", .text = reason_text(sequence)},
+        {.name = "key", .text = job->share ? job->share->name : NULL}, /* last: only where there is one */
     };
-    roco_log_values(ROCO_LOG_INFO, "request", values, sizeof values / sizeof values[0]);
+    size_t n = sizeof values / sizeof values[0];
+    roco_log_values(ROCO_LOG_INFO, "request", values, job->share ? n : n - 1);
 }
 
 void roco_scheduler_finish(roco_scheduler *s, const roco_sequence *sequence, uint64_t now_ns)

@@ -24,6 +24,18 @@ roco_job *roco_queue_pop(roco_queue *queue)
     return job;
 }
 
+void roco_queue_remove(roco_queue *queue, roco_job *job)
+{
+    roco_job *before = NULL, *at = queue->head;
+    for (; at != job; at = at->next)
+        before = at;
+    *(before ? &before->next : &queue->head) = job->next;
+    if (queue->tail == job)
+        queue->tail = before;
+    queue->size--;
+    job->next = NULL;
+}
+
 roco_job *roco_queue_sweep(roco_queue *queue, bool (*is_over)(void *context, roco_job *job), void *context)
 {
     roco_queue kept = {0}, over = {0};

@@ -17,6 +17,9 @@ void roco_queue_push(roco_queue *queue, roco_job *job);
 /* NULL when empty. */
 roco_job *roco_queue_pop(roco_queue *queue);
 
+/* Takes out `job`, which waits. */
+void roco_queue_remove(roco_queue *queue, roco_job *job);
+
 /* Takes out every job that `is_over` says so of; returns them as a list in their order, linked by `next`. */
 roco_job *roco_queue_sweep(roco_queue *queue, bool (*is_over)(void *context, roco_job *job), void *context);
 

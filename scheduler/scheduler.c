@@ -90,16 +90,66 @@ void roco_scheduler_gauge(roco_scheduler *s)
     atomic_store_explicit(&c->pages_held, s->pool.total - s->pool.n_free, memory_order_relaxed);
 }
 
-/* How many of the queue and, behind it, of the new jobs the next step can admit as things are. Mutex held. */
+void roco_scheduler_share(const roco_job *job, int running, int queued)
+{
+    if (!job->share)
+        return;
+    atomic_fetch_add_explicit(&job->share->running, (uint32_t)running, memory_order_relaxed);
+    atomic_fetch_add_explicit(&job->share->queued, (uint32_t)queued, memory_order_relaxed);
+}
+
+/* What the next step can admit as things are, as step.c does it. */
+typedef struct plan {
+    uint32_t seats, pages; /* left */
+    uint32_t n;            /* would start */
+    bool full;             /* the next in turn does not fit; nobody overtakes it */
+} plan;
+
+static void plan_job(plan *p, const roco_job *job)
+{
+    if (p->full || !roco_share_has_seat(job->share, job->share ? job->share->planned : 0))
+        return;
+    p->full = p->n >= p->seats || job->pages > p->pages;
+    if (p->full)
+        return;
+    p->n++;
+    p->pages -= job->pages;
+    if (job->share)
+        job->share->planned++;
+}
+
+/* How many of the queue and, behind it, of the new jobs can start; shares have their own part in `planned`. Mutex held.
+ */
 static uint32_t count_startable(const roco_scheduler *s, roco_job *const *jobs, uint32_t n)
 {
-    uint32_t seats = s->config.max_seqs - s->n_running, pages = s->pool.n_free, startable = 0;
-    const roco_job *waiting = s->queue.head;
-    for (; waiting && startable < seats && waiting->pages <= pages; waiting = waiting->next, startable++)
-        pages -= waiting->pages;
-    for (uint32_t i = 0; !waiting && i < n && startable < seats && jobs[i]->pages <= pages; i++, startable++)
-        pages -= jobs[i]->pages;
-    return startable;
+    plan p = {.seats = s->config.max_seqs - s->n_running, .pages = s->pool.n_free};
+    for (const roco_job *job = s->queue.head; job; job = job->next)
+        if (job->share)
+            job->share->planned = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (jobs[i]->share)
+            jobs[i]->share->planned = 0;
+    for (const roco_job *job = s->queue.head; job && !p.full; job = job->next)
+        plan_job(&p, job);
+    for (uint32_t i = 0; i < n; i++)
+        plan_job(&p, jobs[i]);
+    return p.n;
+}
+
+/* The jobs of one request have one share. Mutex held; count_startable was called. */
+static roco_status check_share(const roco_share *share, uint32_t n, roco_error *error)
+{
+    if (!share)
+        return ROCO_OK;
+    uint32_t running = share->max_running, queued = share->max_queued;
+    if (n > (uint64_t)running + queued)
+        return roco_fail(error, ROCO_TOO_LARGE, "n",
+                         "the request asks for %u sequences; %u may run and %u wait at most for the key %s", n, running,
+                         queued, share->name);
+    if ((uint64_t)share->queued + n > (uint64_t)queued + share->planned)
+        return roco_fail(error, ROCO_BUSY, "share", "at most %u sequences may run and %u wait for the key %s", running,
+                         queued, share->name);
+    return ROCO_OK;
 }
 
 /* Mutex held. */
@@ -114,6 +164,9 @@ static roco_status check_room(const roco_scheduler *s, roco_job *const *jobs, ui
                          "the request asks for %u sequences; the server runs %u and queues %u at most", n,
                          s->config.max_seqs, s->config.queue);
     uint64_t waiting = (uint64_t)s->queue.size + n - count_startable(s, jobs, n);
+    roco_status status = check_share(jobs[0]->share, n, error);
+    if (status != ROCO_OK)
+        return status;
     if (waiting > s->config.queue)
         return roco_fail(error, ROCO_BUSY, NULL, "the queue is full: at most %u sequences may wait", s->config.queue);
     return ROCO_OK;
@@ -131,6 +184,7 @@ static roco_status enqueue(roco_scheduler *s, roco_job **jobs, uint32_t n, roco_
             jobs[i]->ending = ROCO_OK;
             jobs[i]->complete = false;
             roco_queue_push(&s->queue, jobs[i]);
+            roco_scheduler_share(jobs[i], 0, 1);
         }
         roco_scheduler_gauge(s);
         pthread_cond_signal(&s->work);

@@ -14,6 +14,7 @@
 #include "config/status.h"
 #include "engine/engine.h"
 #include "scheduler/counters.h"
+#include "scheduler/share.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,7 @@ typedef struct roco_job {
     void *user;          /* the server's; comes back in every event */
     uint64_t id;         /* set by submit; names the job in cancel, log and trace */
     const char *label;   /* the request's id for log and trace; borrowed until the job's FINISHED event was taken */
+    roco_share *share;   /* whose limits it counts to; borrowed likewise; NULL: nobody's */
     int32_t *prompt;     /* owned; freed with free() by roco_job_free */
     uint32_t n_prompt;   /* 1.. */
     uint32_t max_tokens; /* 0: the prompt is only read; n_prompt + max_tokens <= n_context */
@@ -115,8 +117,9 @@ roco_status roco_scheduler_open(const roco_scheduler_config *config, roco_schedu
  * job->id; a taken job may be read by its submitter until its FINISHED event was taken, which frees it. Errors:
  * ROCO_INVALID; ROCO_TOO_LARGE (prompt and max_tokens against the context; pages needed against the pool; n against
  * what may ever run and wait; all with both numbers); ROCO_SHUTDOWN; ROCO_DEVICE (the device failed before);
- * ROCO_NO_MEMORY; ROCO_BUSY: more than `queue` sequences would wait. Those that can start at the next step, seats and
- * pages being free, do not count as waiting: so an idle scheduler with `queue` 0 still takes max_seqs of them. */
+ * ROCO_NO_MEMORY; ROCO_BUSY: more than `queue` sequences would wait, or (field `share`) more than the share lets wait.
+ * Those that can start at the next step, seats and pages being free, do not count as waiting: so an idle scheduler with
+ * `queue` 0 still takes max_seqs of them. */
 roco_status roco_scheduler_submit(roco_scheduler *scheduler, roco_job **jobs, uint32_t n, roco_error *error);
 /* Asks for an end; the FINISHED event (CANCELLED, or whatever came first) still comes. Unknown ids are ignored. */
 void roco_scheduler_cancel(roco_scheduler *scheduler, uint64_t job);

@@ -47,6 +47,9 @@ struct roco_scheduler {
 /* The engine thread: runs steps until `stopping`, then ends everything. `scheduler` is the roco_scheduler. */
 void *roco_scheduler_run(void *scheduler);
 
+/* Counts what a job did to the gauges of its share, if it has one. Mutex held. */
+void roco_scheduler_share(const roco_job *job, int running, int queued);
+
 /* Writes the gauges. Mutex held. */
 void roco_scheduler_gauge(roco_scheduler *scheduler);
 

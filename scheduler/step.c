@@ -1,8 +1,8 @@
 /* The engine thread: one step after the other, sleeping when there is nothing to run.
  *
  *   sweep    cancels, deadlines, drain: what must end, ends
- *   admit    in order of arrival while seats and pages last; the head of the queue is never overtaken, so a large
- *            request waits its turn but is never starved
+ *   admit    in order of arrival while seats and pages last; only those whose share is used up are overtaken, so a
+ *            large request waits its turn but is never starved
  *   pack     batch.c
  *   step     the engine, without the lock
  *   harvest  tokens out; what is over gives its pages back
@@ -64,6 +64,8 @@ static void sweep(roco_scheduler *s, uint64_t now_ns)
             roco_sequence_fail(&s->running[i], reason);
     }
     roco_job *job = roco_queue_sweep(&s->queue, must_leave_queue, &context);
+    for (const roco_job *over = job; over; over = over->next)
+        roco_scheduler_share(over, 0, -1);
     roco_scheduler_gauge(s);
     pthread_mutex_unlock(&s->mutex);
     while (job) {
@@ -85,6 +87,7 @@ static void leave(roco_scheduler *s, uint32_t index, uint64_t now_ns)
         roco_cache_close(s->config.engine, gone.cache);
     pthread_mutex_lock(&s->mutex);
     roco_page_pool_give(&s->pool, gone.pages, gone.n_pages);
+    roco_scheduler_share(gone.job, -1, 0);
     s->n_running--;
     for (uint32_t i = index; i < s->n_running; i++)
         s->running[i] = s->running[i + 1u];
@@ -106,22 +109,33 @@ static void release_finished(roco_scheduler *s, uint64_t now_ns)
 
 /* ---- admit ---- */
 
-/* Moves the queue's head to the running sequences when a seat and its pages are free; NULL when not. */
-static roco_sequence *seat_head(roco_scheduler *s, uint64_t now_ns)
+/* The first in the queue whose share lets it run. Mutex held. */
+static roco_job *next_in_queue(const roco_scheduler *s)
+{
+    roco_job *job = s->queue.head;
+    while (job && !roco_share_has_seat(job->share, 0))
+        job = job->next;
+    return job;
+}
+
+/* Moves the next of the queue to the running sequences when a seat and its pages are free; NULL when not. */
+static roco_sequence *seat_next(roco_scheduler *s, uint64_t now_ns)
 {
     roco_sequence *sequence = NULL;
     pthread_mutex_lock(&s->mutex);
-    const roco_job *head = s->draining || s->stopping ? NULL : s->queue.head;
-    if (head && s->n_running < s->config.max_seqs && head->pages <= s->pool.n_free) {
+    roco_job *job = s->draining || s->stopping ? NULL : next_in_queue(s);
+    if (job && s->n_running < s->config.max_seqs && job->pages <= s->pool.n_free) {
+        roco_queue_remove(&s->queue, job);
+        roco_scheduler_share(job, 1, -1);
         sequence = &s->running[s->n_running++];
-        *sequence = (roco_sequence){.job = roco_queue_pop(&s->queue), .admitted_ns = now_ns};
-        sequence->pages = malloc(head->pages * sizeof *sequence->pages);
-        if (sequence->pages && roco_page_pool_take(&s->pool, head->pages, sequence->pages))
-            sequence->n_pages = head->pages;
+        *sequence = (roco_sequence){.job = job, .admitted_ns = now_ns};
+        sequence->pages = malloc(job->pages * sizeof *sequence->pages);
+        if (sequence->pages && roco_page_pool_take(&s->pool, job->pages, sequence->pages))
+            sequence->n_pages = job->pages;
         roco_scheduler_gauge(s);
     } else {
         /* Alone it fits, or submit would have refused it: so something always runs. */
-        ROCO_CHECK(!head || s->n_running > 0);
+        ROCO_CHECK(!job || s->n_running > 0);
     }
     pthread_mutex_unlock(&s->mutex);
     return sequence;
@@ -141,7 +155,7 @@ static void open_cache(roco_scheduler *s, roco_sequence *sequence)
 
 static void admit(roco_scheduler *s, uint64_t now_ns)
 {
-    for (roco_sequence *sequence = seat_head(s, now_ns); sequence; sequence = seat_head(s, now_ns)) {
+    for (roco_sequence *sequence = seat_next(s, now_ns); sequence; sequence = seat_next(s, now_ns)) {
         roco_job *job = sequence->job;
         roco_rules_begin(job);
         open_cache(s, sequence);

@@ -211,6 +211,11 @@ bool roco_app_admits(roco_app *app, roco_exchange *exchange)
     return false;
 }
 
+void roco_app_set_keys(roco_app *app, const struct roco_api_keys *keys)
+{
+    app->keys = keys;
+}
+
 void roco_app_drain(roco_app *app)
 {
     if (app->phase != ROCO_APP_LOADING && app->phase != ROCO_APP_READY)

@@ -28,6 +28,8 @@ const roco_route *roco_app_routes(void);
 roco_status roco_app_load(roco_app *app, roco_error *error);
 /* After load, on the loop thread: starts the scheduler; the app becomes ready. */
 roco_status roco_app_start(roco_app *app, roco_error *error);
+/* The keys whose owners /metrics tells of from now on; NULL: none. Borrowed until the next call or stop. */
+void roco_app_set_keys(roco_app *app, const struct roco_api_keys *keys);
 /* Refuses new work; what is queued or runs goes on. */
 void roco_app_drain(roco_app *app);
 /* Nothing queued or running. */

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/tokenizer.h"
 #include "scheduler/scheduler.h"
+#include "server/account.h"
 #include "server/app.h"
 #include "server/faults.h"
 #include "server/reply.h"
@@ -27,16 +28,6 @@ typedef struct roco_served_model {
     struct roco_template *chat_template; /* owned (chat_prompt.h); NULL: no_chat says why */
     char no_chat[512];
 } roco_served_model;
-
-/* How a request for an answer ended. With several choices the first of these that one of them has, from the right. */
-typedef enum roco_outcome {
-    ROCO_OUTCOME_STOP,
-    ROCO_OUTCOME_LENGTH,
-    ROCO_OUTCOME_CANCELLED, /* the client went away */
-    ROCO_OUTCOME_REJECTED,  /* refused before a token was generated */
-    ROCO_OUTCOME_ERROR,
-    ROCO_N_OUTCOMES,
-} roco_outcome;
 
 /* The endpoints that answer with text; one life for all (completions.c). */
 typedef enum roco_endpoint { ROCO_ENDPOINT_COMPLETIONS, ROCO_ENDPOINT_CHAT } roco_endpoint;
@@ -67,6 +58,7 @@ struct roco_app {
     uint32_t n_completions;
     uint32_t n_tasks; /* on libuv's pool */
     uint64_t n_outcomes[ROCO_N_OUTCOMES];
+    const struct roco_api_keys *keys; /* NULL: none are asked for */
 };
 
 /* True when work may come in; else answers 503 and returns false. */

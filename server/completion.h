@@ -25,6 +25,7 @@ struct roco_completion {
     roco_task task; /* first: completions are cast from it */
     roco_completion *previous, *next;
     roco_exchange *exchange; /* NULL once answered or gone */
+    roco_account *account;   /* held; NULL: nobody's */
     char label[129];         /* the exchange's id, which the jobs borrow */
     char id[32];             /* of the reply: the writer's prefix and 16 digits */
     roco_endpoint endpoint;

@@ -29,6 +29,9 @@ static roco_completion *open_completion(roco_app *app, const roco_exchange *exch
     c->created = time(NULL);
     c->endpoint = endpoint;
     c->writer = roco_writer_of(endpoint);
+    c->account = roco_exchange_account(exchange);
+    if (c->account)
+        roco_account_hold(c->account);
     snprintf(c->label, sizeof c->label, "%s", roco_exchange_id(exchange));
     /* Not the exchange's id: a client may use that one again and again. */
     uint64_t unique = c->arrival_ns;
@@ -57,6 +60,7 @@ static void close_completion(roco_completion *c)
         roco_choice_free(&c->slots[i].choice);
     free(c->slots);
     roco_completion_jobs_free(&c->jobs);
+    roco_account_release(c->account);
     roco_json_out_free(&c->out);
     free(c);
 }
@@ -67,6 +71,8 @@ static void settle(roco_completion *c, roco_outcome outcome)
         return;
     c->settled = true;
     c->task.app->n_outcomes[outcome]++;
+    if (c->account)
+        c->account->n_outcomes[outcome]++;
 }
 
 static void cancel_jobs(roco_completion *c)
@@ -208,6 +214,8 @@ void roco_completions_take(roco_app *app, const roco_event *event)
     roco_completion *c = slot->owner;
     if (event->kind == ROCO_EVENT_TOKEN)
         app->device_failed = false;
+    if (event->kind == ROCO_EVENT_TOKEN && c->account)
+        roco_account_charge(c->account, 0, 1);
     if (event->kind == ROCO_EVENT_FINISHED) {
         slot->ended = true;
         c->n_running--;
@@ -232,7 +240,7 @@ void roco_completions_tick(roco_app *app)
     }
 }
 
-/* --- requests --- */
+/* --- jobs --- */
 
 static roco_status open_slots(roco_completion *c)
 {
@@ -248,6 +256,7 @@ static roco_status open_slots(roco_completion *c)
         roco_choice_init(&slot->choice, &c->jobs.stops);
         job->user = slot;
         job->label = c->label;
+        job->share = c->account ? &c->account->share : NULL;
         job->arrival_ns = c->arrival_ns;
         if (options->queue_timeout)
             job->queue_deadline_ns = c->arrival_ns + (uint64_t)options->queue_timeout * 1000000000u;
@@ -257,15 +266,61 @@ static roco_status open_slots(roco_completion *c)
     return ROCO_OK;
 }
 
+/* --- the limits of a key --- */
+
+static void log_over_limit(const roco_completion *c, const char *limit, uint32_t retry_s)
+{
+    const roco_log_value values[] = {
+        {.name = "id", .text = c->label},
+        {.name = "key", .text = c->account->name},
+        {.name = "limit", .text = limit},
+        {.name = "retry after", .number = retry_s, .unit = "s"},
+    };
+    roco_log_values(ROCO_LOG_INFO, "over a limit", values, sizeof values / sizeof values[0]);
+}
+
+static roco_status check_tokens(roco_completion *c)
+{
+    uint32_t wait_s = c->account ? roco_account_wait_s(c->account, roco_now_ns()) : 0;
+    if (wait_s == 0)
+        return ROCO_OK;
+    c->account->n_over_tokens++;
+    log_over_limit(c, "tokens-per-minute", wait_s);
+    roco_exchange_set_retry(c->exchange, wait_s);
+    c->problem.code = "token_limit";
+    return roco_fail(&c->problem.error, ROCO_BUSY, NULL, "the key %s may use %u tokens a minute; again in %u s",
+                     c->account->name, c->account->limits.tokens_per_minute, wait_s);
+}
+
+/* The scheduler's refusal for the key's own limit, not for the server's. */
+static void note_over_share(roco_completion *c)
+{
+    roco_error *error = &c->problem.error;
+    if (error->status != ROCO_BUSY || strcmp(error->field, "share") != 0)
+        return;
+    error->field[0] = '\0';
+    c->problem.code = "key_limit";
+    c->account->n_over_share++;
+    log_over_limit(c, "running and queued", 1);
+}
+
+/* --- requests --- */
+
 static roco_status submit(roco_completion *c)
 {
     roco_app *app = c->task.app;
-    roco_status status = c->status ? c->status : open_slots(c);
+    roco_status status = c->status ? c->status : check_tokens(c);
+    if (!status)
+        status = open_slots(c);
     if (!status)
         status = roco_scheduler_submit(app->scheduler, c->jobs.jobs, c->jobs.n, &c->problem.error);
     app->device_failed = status == ROCO_DEVICE || (status && app->device_failed);
-    if (status)
+    if (status) {
+        note_over_share(c);
         return status;
+    }
+    if (c->account)
+        roco_account_charge(c->account, c->jobs.prompt_tokens, 0);
     for (uint32_t i = 0; i < c->n_slots; i++)
         c->slots[i].job = c->jobs.jobs[i]->id; /* readable until this thread takes the job's last event */
     c->jobs.n = 0;

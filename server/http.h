@@ -15,6 +15,7 @@
 
 typedef struct roco_http roco_http;
 typedef struct roco_exchange roco_exchange; /* one request and its reply */
+struct roco_account;                        /* server/account.h */
 
 typedef enum roco_method { ROCO_GET = 1, ROCO_POST = 2 } roco_method;
 
@@ -65,6 +66,8 @@ const char *roco_exchange_body(const roco_exchange *exchange, size_t *size);    
 /* "req-<16 hex>": in the X-Request-Id reply header, the log and the trace; a client's own X-Request-Id is taken when it
  * is 1..128 characters of [A-Za-z0-9._-]. */
 const char *roco_exchange_id(const roco_exchange *exchange);
+/* Whom it counts to; NULL: nobody. Valid until the exchange ends, longer for who holds it. */
+struct roco_account *roco_exchange_account(const roco_exchange *exchange);
 /* `gone` is called once, if the client goes away (a half-closed connection counts) before the handler has answered in
  * full, or at close; then the exchange is ended and must not be used again, nor inside the callback. Without a callback
  * the exchange stays valid and swallows what is sent to it. */
@@ -76,6 +79,8 @@ void roco_exchange_on_gone(roco_exchange *exchange, void (*gone)(void *context),
  * not be used. */
 void roco_exchange_reply(roco_exchange *exchange, unsigned status, const char *content_type, const char *body,
                          size_t size, const char *const *headers);
+/* What an error reply with 429 or 503 will say in Retry-After, instead of 1. */
+void roco_exchange_set_retry(roco_exchange *exchange, uint32_t seconds);
 /* Sends the head at once (chunked). */
 void roco_exchange_stream_begin(roco_exchange *exchange, unsigned status, const char *content_type,
                                 const char *const *headers);

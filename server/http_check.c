@@ -95,8 +95,19 @@ static bool over_connection_limit(const roco_exchange *exchange, const roco_rout
     return exchange->client->surplus && http->n_clients > http->max_connections && !(route && route->open);
 }
 
+/* With a key that is accepted, it counts to the key's owner from here on. */
+static bool accept_key(roco_exchange *exchange)
+{
+    if (!roco_api_keys_accept(exchange->http->keys, roco_exchange_header(exchange, "Authorization"),
+                              &exchange->account))
+        return false;
+    if (exchange->account)
+        roco_account_hold(exchange->account);
+    return true;
+}
+
 /* Route, limits, key, type; status 0 when the handler may have it. */
-static roco_refusal judge(const roco_exchange *exchange, const char *method, const head *h)
+static roco_refusal judge(roco_exchange *exchange, const char *method, const head *h)
 {
     const roco_route *route = exchange->route;
     const roco_http *http = exchange->http;
@@ -108,8 +119,7 @@ static roco_refusal judge(const roco_exchange *exchange, const char *method, con
         return (roco_refusal){204, NULL, NULL};
     if (!route)
         return (roco_refusal){405, "method_not_allowed", "this path does not take this method; see Allow"};
-    if (http->keys && !route->open &&
-        !roco_api_keys_accept(http->keys, roco_exchange_header(exchange, "Authorization")))
+    if (http->keys && !route->open && !accept_key(exchange))
         return (roco_refusal){401, "invalid_api_key", "a valid API key is needed: Authorization: Bearer KEY"};
     if (http->closing || (http->draining && route->method == ROCO_POST))
         return (roco_refusal){503, "shutting_down", "the server is shutting down"};

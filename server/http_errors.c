@@ -58,7 +58,9 @@ roco_status roco_http_error_body(roco_buffer *out, const char *type, const char 
 void roco_exchange_error(roco_exchange *exchange, unsigned status, const char *type, const char *param,
                          const char *code, const char *message)
 {
-    const char *retry[] = {"Retry-After: 1", NULL};
+    char seconds[32];
+    snprintf(seconds, sizeof seconds, "Retry-After: %u", exchange->retry_s ? exchange->retry_s : 1);
+    const char *retry[] = {seconds, NULL};
     const char *challenge[] = {"WWW-Authenticate: Bearer", NULL};
     const char *const *headers = status == 429 || status == 503 ? retry : status == 401 ? challenge : NULL;
     roco_buffer body = {0};

@@ -13,7 +13,7 @@ const char *roco_http_error_type(unsigned status);
 roco_status roco_http_error_body(roco_buffer *out, const char *type, const char *param, const char *code,
                                  const char *message);
 
-/* roco_exchange_reply with that body. `type` NULL: the status' own. 429 and 503 carry "Retry-After: 1", 401 carries
+/* roco_exchange_reply with that body. `type` NULL: the status' own. 429 and 503 carry Retry-After, 401 carries
  * "WWW-Authenticate: Bearer". */
 void roco_exchange_error(roco_exchange *exchange, unsigned status, const char *type, const char *param,
                          const char *code, const char *message);

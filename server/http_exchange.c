@@ -54,6 +54,7 @@ void roco_exchange_release(roco_exchange *exchange)
         return;
     roco_buffer_free(&exchange->body);
     roco_buffer_free(&exchange->out);
+    roco_account_release(exchange->account);
     free(exchange);
 }
 
@@ -192,6 +193,11 @@ const char *roco_exchange_body(const roco_exchange *exchange, size_t *size)
 const char *roco_exchange_id(const roco_exchange *exchange)
 {
     return exchange->id;
+}
+
+struct roco_account *roco_exchange_account(const roco_exchange *exchange)
+{
+    return exchange->account;
 }
 
 void roco_exchange_on_gone(roco_exchange *exchange, void (*gone)(void *context), void *context)

@@ -39,10 +39,12 @@ struct roco_exchange {
     roco_http_client *client;
     struct MHD_Connection *connection; /* NULL once completed */
     const roco_route *route;           /* NULL: refused */
+    roco_account *account;             /* held; NULL: nobody's */
     char id[129];
     uint32_t n_holders;
 
     roco_refusal refusal;
+    uint32_t retry_s;  /* of an error reply; 0: 1 */
     uint64_t received; /* body bytes, kept or not */
     roco_buffer body;
 

@@ -78,6 +78,11 @@ void roco_exchange_reply(roco_exchange *exchange, unsigned status, const char *c
     end_production(exchange);
 }
 
+void roco_exchange_set_retry(roco_exchange *exchange, uint32_t seconds)
+{
+    exchange->retry_s = seconds;
+}
+
 void roco_exchange_refuse(roco_exchange *exchange)
 {
     const roco_refusal *refusal = &exchange->refusal;

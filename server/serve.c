@@ -147,9 +147,10 @@ static roco_status reload(serve *s, roco_error *error)
     roco_api_keys *keys = NULL;
     roco_status status = roco_options_parse(&options, s->argc, s->argv, s->environment, stdout, &result, error);
     if (status == ROCO_OK && options.api_key_file[0])
-        status = roco_api_keys_read(options.api_key_file, &keys, error);
+        status = roco_api_keys_read(options.api_key_file, s->keys, &keys, error);
     if (status == ROCO_OK) {
         roco_http_set_keys(s->http, keys);
+        roco_app_set_keys(s->app, keys);
         roco_api_keys_free(s->keys);
         s->keys = keys;
         set_log(&options);
@@ -296,7 +297,7 @@ static void init_handles(serve *s)
 static int run(serve *s)
 {
     roco_error error = {0};
-    if (s->options.api_key_file[0] && roco_api_keys_read(s->options.api_key_file, &s->keys, &error) != ROCO_OK)
+    if (s->options.api_key_file[0] && roco_api_keys_read(s->options.api_key_file, NULL, &s->keys, &error) != ROCO_OK)
         return fail(&error, 1);
     uv_loop_init(&s->loop);
     const roco_app_config config = {.options = &s->options, .loop = &s->loop};
@@ -309,6 +310,7 @@ static int run(serve *s)
         }
     }
     if (status == ROCO_OK) {
+        roco_app_set_keys(s->app, s->keys);
         init_handles(s);
         announce(s);
         s->started_ns = roco_now_ns();

@@ -108,6 +108,7 @@ roco_job *harness_job_open(const harness *h, const harness_ask *ask, harness_job
     job->arrival_ns = roco_now_ns();
     job->queue_deadline_ns = ask->queue_deadline_ns;
     job->deadline_ns = ask->deadline_ns;
+    job->share = ask->share;
     return job;
 }
 

@@ -56,6 +56,7 @@ typedef struct harness_ask {
     int32_t stop_token;  /* when over 0, it ends the answer */
     uint32_t n_top;      /* when over 0, log-probabilities are wanted, the prompt's too */
     uint64_t queue_deadline_ns, deadline_ns;
+    roco_share *share;
 } harness_ask;
 
 /* A job not yet submitted; `tracked` follows it. */

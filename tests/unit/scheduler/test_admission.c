@@ -164,6 +164,50 @@ static void seats_that_are_free_need_no_queue(void **state)
     harness_close(&h);
 }
 
+static void a_share_bounds_what_runs_and_waits_and_holds_up_nobody_else(void **state)
+{
+    harness h;
+    harness_job mine[4], refused[4], other;
+    roco_error error = {0};
+    roco_share share = {.name = "alice", .max_running = 2, .max_queued = 1};
+    const harness_ask ask = {.n_prompt = 5, .max_tokens = 100, .share = &share};
+    harness_init(&h);
+    h.fake.gated = true;
+    h.fake.n_pages = 1000;
+    harness_start(&h);
+    for (int i = 0; i < 3; i++)
+        harness_must_submit(&h, ask, &mine[i]);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(harness_submit(&h, &ask, refused, 1, &error), ROCO_BUSY);
+        assert_string_equal(error.field, "share");
+        assert_non_null(strstr(error.message, "alice"));
+    }
+    const harness_ask many[4] = {ask, ask, ask, ask};
+    assert_int_equal(harness_submit(&h, many, refused, 4, &error), ROCO_TOO_LARGE);
+    harness_must_submit(&h, (harness_ask){.n_prompt = 5, .max_tokens = 3}, &other); /* behind one that must wait */
+    fake_engine_allow(h.engine, 2);
+    fake_engine_wait_held(h.engine);
+    harness_take(&h);
+    assert_true(mine[0].started && mine[1].started && other.started);
+    assert_false(mine[2].started);
+    assert_int_equal(share.running, 2);
+    assert_int_equal(share.queued, 1);
+    share.max_running = 3; /* counts from the next step on */
+    fake_engine_allow(h.engine, 1);
+    fake_engine_wait_held(h.engine);
+    harness_take(&h);
+    assert_true(mine[2].started);
+    harness_must_submit(&h, ask, &mine[3]);
+    roco_scheduler_cancel(h.scheduler, mine[3].id); /* leaves without having run */
+    fake_engine_open_gate(h.engine);
+    harness_finish_all(&h);
+    assert_int_equal(share.running, 0);
+    assert_int_equal(share.queued, 0);
+    assert_int_equal(harness_submit(&h, many, mine, 4, &error), ROCO_OK);
+    harness_finish_all(&h);
+    harness_close(&h);
+}
+
 typedef struct bad_job {
     const char *field, *word;
     roco_status status;
@@ -267,6 +311,7 @@ int main(void)
         cmocka_unit_test(a_small_job_does_not_overtake_a_large_one),
         cmocka_unit_test(the_queue_is_bounded),
         cmocka_unit_test(seats_that_are_free_need_no_queue),
+        cmocka_unit_test(a_share_bounds_what_runs_and_waits_and_holds_up_nobody_else),
         cmocka_unit_test(bad_jobs_are_refused_with_the_field),
         cmocka_unit_test(more_choices_than_can_ever_wait_are_refused),
     };

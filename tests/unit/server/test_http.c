@@ -346,7 +346,7 @@ static void test_keys(void **state)
     assert_int_equal(write(file, "secret-one\nsecret-two\n", 22), 22);
     close(file);
     roco_api_keys *keys;
-    assert_int_equal(roco_api_keys_read(path, &keys, NULL), ROCO_OK);
+    assert_int_equal(roco_api_keys_read(path, NULL, &keys, NULL), ROCO_OK);
     unlink(path);
     support_server *server = support_server_open((roco_http_config){.keys = keys});
     assert_int_equal(support_status(server, "GET /health HTTP/1.1\r\n" HOST "\r\n"), 200);

@@ -12,11 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *write_all(roco_counters *counters)
+static char *write_all(roco_counters *counters, bool aliases)
 {
     uint64_t outcomes[ROCO_N_OUTCOMES] = {5, 4, 3, 2, 1};
     roco_json_out out = {0};
-    roco_metrics_write(&out, "model-1", outcomes, counters);
+    roco_metrics_write(&out, &(roco_metrics){.model_id = "model-1",
+                                             .outcomes = outcomes,
+                                             .counters = counters,
+                                             .aliases = aliases,
+                                             .page_tokens = 32,
+                                             .n_heads = 100});
     assert_false(out.failed);
     return out.buffer.data;
 }
@@ -33,6 +38,7 @@ static void test_names(void **state)
         "roco_requests_total{outcome=\"error\"} 1\n",
         "roco_pages_total 512\n",
         "roco_pages_held 7\n",
+        "roco_pool_usage_ratio 0.013671875\n",
         "roco_tokens_evicted_total{policy=\"roco\"} 99\n",
         "roco_tokens_evicted_total{policy=\"recency\"} 0\n",
         "roco_tokens_prompt_total 1000\n",
@@ -57,14 +63,40 @@ static void test_names(void **state)
     counters.tokens_evicted[roco_policy_find("roco")->id] = 99;
     roco_histogram_add(&counters.first_token_seconds, 0.25);
     roco_histogram_add(&counters.first_token_seconds, 1000);
-    char *text = write_all(&counters);
+    char *text = write_all(&counters, false);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (!strstr(text, lines[i]))
             fail_msg("not found: %s", lines[i]);
     free(text);
-    text = write_all(NULL);
+    text = write_all(NULL, false);
     assert_non_null(strstr(text, "roco_requests_total"));
     assert_null(strstr(text, "roco_pages_total"));
+    free(text);
+}
+
+/* As the Gateway API inference extension reads them. */
+static void test_aliases(void **state)
+{
+    static const char *const lines[] = {
+        "vllm:num_requests_waiting{model_name=\"model-1\"} 3\n",
+        "vllm:num_requests_running{model_name=\"model-1\"} 2\n",
+        "vllm:kv_cache_usage_perc{model_name=\"model-1\"} 0.25\n",
+        "vllm:cache_config_info{block_size=\"32\",num_gpu_blocks=\"40\"} 1\n",
+        "vllm:lora_requests_info{max_lora=\"0\",running_lora_adapters=\"\",waiting_lora_adapters=\"\"} 1\n",
+    };
+    roco_counters counters;
+    roco_counters_init(&counters);
+    counters.running = 2;
+    counters.queued = 3;
+    counters.pages_total = 4000;
+    counters.pages_held = 1000;
+    char *text = write_all(&counters, true);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (!strstr(text, lines[i]))
+            fail_msg("not found: %s", lines[i]);
+    free(text);
+    text = write_all(&counters, false);
+    assert_null(strstr(text, "vllm"));
     free(text);
 }
 
@@ -74,7 +106,7 @@ static void test_linter(void **state)
         skip();
     roco_counters counters;
     roco_counters_init(&counters);
-    char *text = write_all(&counters);
+    char *text = write_all(&counters, false);
     FILE *pipe = popen("promtool check metrics", "w");
     assert_non_null(pipe);
     fputs(text, pipe);
@@ -84,6 +116,7 @@ static void test_linter(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_linter)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_aliases),
+                                       cmocka_unit_test(test_linter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
