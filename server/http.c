@@ -34,7 +34,7 @@ static void sweep(uv_timer_t *timer)
             client->deadline_ms = 0;
             int descriptor = MHD_get_connection_info(client->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
             if (client->begun)
-                roco_http_send_raw_error(descriptor, 408, "request_timeout", "the request took too long to arrive");
+                roco_http_send_raw_error(client, 408, "request_timeout", "the request took too long to arrive");
             /* The daemon sees the end of input and closes; it offers no call for that. */
             shutdown(descriptor, SHUT_RDWR);
         }
@@ -173,13 +173,19 @@ static void on_check(uv_check_t *check)
 
 static struct MHD_Daemon *start_daemon(roco_http *http, const roco_http_config *config, int listener)
 {
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, roco_http_on_request, http,
-                            MHD_OPTION_LISTEN_SOCKET, (MHD_socket)listener, /* takes it */
-                            MHD_OPTION_CONNECTION_LIMIT, config->max_connections + SURPLUS_CONNECTIONS,
-                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)config->idle_timeout_s,
-                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
-                            roco_http_on_completed, http, MHD_OPTION_URI_LOG_CALLBACK, roco_http_on_target, http,
-                            MHD_OPTION_END);
+    const struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)roco_http_choose_identity},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t) "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (http->identity ? MHD_USE_TLS : 0);
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, roco_http_on_request, http, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)listener, /* takes it */
+        MHD_OPTION_CONNECTION_LIMIT, config->max_connections + SURPLUS_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)config->idle_timeout_s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+        MHD_OPTION_NOTIFY_COMPLETED, roco_http_on_completed, http, MHD_OPTION_URI_LOG_CALLBACK, roco_http_on_target,
+        http, MHD_OPTION_ARRAY, http->identity ? tls : tls + 2, /* nothing but the end */
+        MHD_OPTION_END);
 }
 
 static void start_handles(roco_http *http)
@@ -202,10 +208,13 @@ roco_status roco_http_open(uv_loop_t *loop, const roco_http_config *config, roco
 {
     *out = NULL;
     roco_http *http = calloc(1, sizeof *http);
-    if (!http)
+    if (!http) {
+        roco_identity_free(config->identity);
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for the HTTP server");
+    }
     http->loop = loop;
     http->keys = config->keys;
+    http->identity = config->identity;
     http->cors_origins = config->cors_origins ? config->cors_origins : "";
     http->routes = config->routes;
     http->context = config->context;
@@ -219,12 +228,14 @@ roco_status roco_http_open(uv_loop_t *loop, const roco_http_config *config, roco
         http->id_state = uv_hrtime(); /* ids need to differ, not to be secret */
     int listener = roco_http_listen(config->host, config->port, &http->port, error);
     if (listener < 0) {
+        roco_identity_free(http->identity);
         free(http);
         return ROCO_IO;
     }
     http->daemon = start_daemon(http, config, listener);
     if (!http->daemon) {
         close(listener);
+        roco_identity_free(http->identity);
         free(http);
         return roco_fail(error, ROCO_IO, NULL, "the HTTP daemon cannot start");
     }
@@ -297,5 +308,7 @@ void roco_http_close(roco_http *http)
         run_once(http);
     close_handles(http);
     MHD_stop_daemon(http->daemon);
+    roco_identity_free(http->identity);
+    http->identity = NULL;
     ROCO_CHECK(!http->exchanges && !http->clients);
 }

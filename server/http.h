@@ -16,6 +16,7 @@
 typedef struct roco_http roco_http;
 typedef struct roco_exchange roco_exchange; /* one request and its reply */
 struct roco_account;                        /* server/account.h */
+struct roco_identity;                       /* server/http_tls.h */
 
 typedef enum roco_method { ROCO_GET = 1, ROCO_POST = 2 } roco_method;
 
@@ -37,6 +38,7 @@ typedef struct roco_http_config {
     uint32_t idle_timeout_s;          /* idle keep-alive, and silent or non-reading clients */
     uint32_t receive_timeout_s;       /* total time a request may take to arrive */
     const struct roco_api_keys *keys; /* server/auth.h; NULL: no key needed. Borrowed until close. */
+    struct roco_identity *identity;   /* NULL: plain HTTP. Taken, in any case. */
     const char *cors_origins; /* of pages that may use the server, commas between, or "*"; NULL: none. Borrowed. */
     const roco_route *routes; /* ends with path NULL; borrowed */
     void *context;            /* handed to handlers */
@@ -51,6 +53,8 @@ uint32_t roco_http_active(const roco_http *http);
 uint64_t roco_http_runs(const roco_http *http);
 /* Keys for requests from now on, as in the config; the old ones may be freed. */
 void roco_http_set_keys(roco_http *http, const struct roco_api_keys *keys);
+/* For handshakes from now on, where the config had one; takes it. */
+void roco_http_set_identity(roco_http *http, struct roco_identity *identity);
 /* From now on POST answers 503 and every reply closes its connection; GET goes on, so that /health and /ready can tell.
  * `done(context)` once no exchange is active; roco_http_close may be called in it. */
 void roco_http_drain(roco_http *http, void (*done)(void *context), void *context);

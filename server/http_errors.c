@@ -69,8 +69,11 @@ void roco_exchange_error(roco_exchange *exchange, unsigned status, const char *t
     roco_buffer_free(&body);
 }
 
-void roco_http_send_raw_error(int descriptor, unsigned status, const char *code, const char *message)
+void roco_http_send_raw_error(const roco_http_client *client, unsigned status, const char *code, const char *message)
 {
+    if (client->http->identity)
+        return;
+    int descriptor = MHD_get_connection_info(client->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     roco_buffer body = {0}, reply = {0};
     if (roco_http_error_body(&body, roco_http_error_type(status), NULL, code, message) == ROCO_OK &&
         roco_buffer_append_format(&reply,

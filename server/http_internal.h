@@ -11,7 +11,9 @@
 #include "config/buffer.h"
 #include "server/auth.h"
 #include "server/http.h"
+#include "server/http_tls.h"
 
+#include <gnutls/abstract.h>
 #include <microhttpd.h>
 
 /* One client socket. */
@@ -72,6 +74,7 @@ struct roco_http {
     uv_loop_t *loop;
     struct MHD_Daemon *daemon;
     const roco_api_keys *keys; /* NULL: none needed */
+    roco_identity *identity;   /* owned, with those it replaced; NULL: plain HTTP */
     const char *cors_origins;  /* "": none */
     const roco_route *routes;
     void *context;
@@ -136,8 +139,14 @@ void roco_exchange_resume(roco_exchange *exchange);
 /* Sets the refusal's reply as the response. */
 void roco_exchange_refuse(roco_exchange *exchange);
 
+/* http_tls.c: what GnuTLS calls in a handshake (gnutls_certificate_retrieve_function2). */
+int roco_http_choose_identity(gnutls_session_t session, const gnutls_datum_t *authorities, int n_authorities,
+                              const gnutls_pk_algorithm_t *algorithms, int n_algorithms, gnutls_pcert_st **chain,
+                              unsigned *n_chain, gnutls_privkey_t *key);
+
 /* http_errors.c: a whole HTTP error reply past libmicrohttpd, for a request whose body will never end. The socket must
- * carry no other reply; it is of no use afterwards. */
-void roco_http_send_raw_error(int descriptor, unsigned status, const char *code, const char *message);
+ * carry no other reply; it is of no use afterwards. Over TLS, whose records are libmicrohttpd's alone, nothing is sent.
+ */
+void roco_http_send_raw_error(const roco_http_client *client, unsigned status, const char *code, const char *message);
 
 #endif

@@ -68,9 +68,7 @@ static enum MHD_Result take_body(roco_exchange *exchange, const char *data, size
         exchange->refusal = (roco_refusal){413, "body_too_large", http->over_max_body};
         roco_buffer_free(&exchange->body);
         if (exchange->received - http->max_body > OVERRUN) {
-            roco_http_send_raw_error(
-                MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, 413,
-                exchange->refusal.code, exchange->refusal.message);
+            roco_http_send_raw_error(exchange->client, 413, exchange->refusal.code, exchange->refusal.message);
             return MHD_NO;
         }
     }

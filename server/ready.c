@@ -3,6 +3,7 @@
 #include "server/ready.h"
 
 #include "config/options.h"
+#include "server/http_tls.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -63,8 +64,12 @@ static roco_status ask(const roco_options *options, roco_error *error)
     if (descriptor < 0)
         return ROCO_IO;
     size_t size = 0;
-    if (send(descriptor, request, sizeof request - 1, MSG_NOSIGNAL) == (ssize_t)sizeof request - 1)
+    if (*options->tls_cert) {
+        size = roco_tls_ask(descriptor, request, reply, MOST_REPLY_BYTES);
+        reply[size] = '\0';
+    } else if (send(descriptor, request, sizeof request - 1, MSG_NOSIGNAL) == (ssize_t)sizeof request - 1) {
         size = read_reply(descriptor, reply);
+    }
     close(descriptor);
     if (size == 0)
         return roco_fail(error, ROCO_IO, NULL, "no answer within %d s", TIMEOUT_S);

@@ -3,9 +3,9 @@
  * The port is bound first and /health answers from then on; the model is loaded on a thread of its own, which speaks to
  * the loop once, when it is done. SIGTERM or SIGINT drains: POST answers 503, what was taken before goes on for
  * --drain-timeout at most. A second signal ends without waiting; a third ends the process on the spot, for a device
- * that hangs in a step. SIGHUP reads the options anew and takes over the keys and the log's settings. All three are
- * blocked in every thread and read from a descriptor: at no moment do they have their default effect. Everything here
- * runs on the loop thread but load_model.
+ * that hangs in a step. SIGHUP reads the options anew and takes over the keys, the certificate and the log's settings.
+ * All three are blocked in every thread and read from a descriptor: at no moment do they have their default effect.
+ * Everything here runs on the loop thread but load_model.
  */
 #include "server/serve.h"
 
@@ -13,6 +13,7 @@
 #include "config/log.h"
 #include "config/options.h"
 #include "server/auth.h"
+#include "server/http_tls.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -145,18 +146,26 @@ static roco_status reload(serve *s, roco_error *error)
     roco_options options;
     roco_options_result result;
     roco_api_keys *keys = NULL;
+    roco_identity *identity = NULL;
     roco_status status = roco_options_parse(&options, s->argc, s->argv, s->environment, stdout, &result, error);
+    bool tls = status == ROCO_OK && *options.tls_cert && *s->options.tls_cert; /* from or to plain HTTP: a restart */
+    if (tls)
+        status = roco_identity_read(options.tls_cert, options.tls_key, &identity, error);
     if (status == ROCO_OK && options.api_key_file[0])
         status = roco_api_keys_read(options.api_key_file, s->keys, &keys, error);
     if (status == ROCO_OK) {
         roco_http_set_keys(s->http, keys);
         roco_app_set_keys(s->app, keys);
+        if (identity)
+            roco_http_set_identity(s->http, identity);
         roco_api_keys_free(s->keys);
         s->keys = keys;
         set_log(&options);
         roco_log(ROCO_LOG_INFO, "SIGHUP: %zu keys, log-level %s", keys ? roco_api_keys_count(keys) : 0,
                  options.log_level);
     }
+    if (status != ROCO_OK)
+        roco_identity_free(identity);
     roco_options_free(&options);
     return status;
 }
@@ -249,6 +258,10 @@ static void fit_descriptors(roco_options *options)
 static roco_status open_http(serve *s, roco_error *error)
 {
     const roco_options *o = &s->options;
+    roco_identity *identity = NULL;
+    roco_status status = *o->tls_cert ? roco_identity_read(o->tls_cert, o->tls_key, &identity, error) : ROCO_OK;
+    if (status != ROCO_OK)
+        return status;
     const roco_http_config config = {.host = o->host,
                                      .port = (uint16_t)o->port,
                                      .max_body = (uint64_t)o->max_body,
@@ -256,6 +269,7 @@ static roco_status open_http(serve *s, roco_error *error)
                                      .idle_timeout_s = (uint32_t)o->idle_timeout,
                                      .receive_timeout_s = (uint32_t)o->idle_timeout,
                                      .keys = s->keys,
+                                     .identity = identity,
                                      .cors_origins = o->cors_origins,
                                      .routes = roco_app_routes(),
                                      .context = s->app};
@@ -266,12 +280,14 @@ static void announce(const serve *s)
 {
     const char *host = s->options.host;
     bool bare_ipv6 = strchr(host, ':') != NULL;
-    printf("listening on http://%s%s%s:%u\n", bare_ipv6 ? "[" : "", host, bare_ipv6 ? "]" : "",
-           roco_http_port(s->http));
+    printf("listening on http%s://%s%s%s:%u\n", *s->options.tls_cert ? "s" : "", bare_ipv6 ? "[" : "", host,
+           bare_ipv6 ? "]" : "", roco_http_port(s->http));
     fflush(stdout);
     bool local = strcmp(host, "127.0.0.1") == 0 || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
     if (!local && !s->keys)
         roco_log(ROCO_LOG_WARN, "whoever reaches %s may use this server: no api-key-file is set", host);
+    else if (!local && !*s->options.tls_cert)
+        roco_log(ROCO_LOG_INFO, "keys and texts cross the network unencrypted: no tls-cert is set");
 }
 
 /* Before the first thread, so that all inherit the mask. */

@@ -50,10 +50,11 @@ def data():
 class Server:
     """A `roco serve` process on a free port. `log` holds the lines it has printed so far."""
 
-    def __init__(self, build, model, *args, env=None, wait=True):
+    def __init__(self, build, model, *args, env=None, wait=True, verify=True):
         command = [str(build / "roco"), "serve", str(model), "--port", "0", *map(str, args)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         env={**os.environ, "XDG_CACHE_HOME": CACHE.name, **(env or {})})
+        self.verify = verify  # a file with the certificate to trust, for a server with --tls-cert
         self.log = []
         self._url = threading.Event()
         self.url = None
@@ -64,7 +65,7 @@ class Server:
     def _read(self):
         for line in self.process.stdout:
             self.log.append(line.rstrip("\n"))
-            found = re.search(r"http://[\d.]+:(\d+)", line)
+            found = re.search(r"https?://[\d.]+:(\d+)", line)
             if found and not self.url:
                 self.url = found.group(0)
                 self.port = int(found.group(1))
@@ -76,7 +77,7 @@ class Server:
         while time.time() < end:
             assert self.process.poll() is None, "\n".join(self.log)
             try:
-                if requests.get(self.url + "/ready", timeout=5).status_code == 200:
+                if requests.get(self.url + "/ready", timeout=5, verify=self.verify).status_code == 200:
                     return
             except requests.ConnectionError:
                 pass
