@@ -31,8 +31,9 @@ agB9io7O/+LcYl8oqo3tZduBTOO1np+G
 def certify(folder, name):
     """A self-signed certificate for 127.0.0.1: paths of certificate and key."""
     cert, key = folder / f"{name}.pem", folder / f"{name}.key"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert,
-                    "-days", "30", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
+                    "-out", cert, "-days", "30", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"],
+                   check=True, capture_output=True)
     key.chmod(0o600)
     return cert, key
 
@@ -41,7 +42,8 @@ def certify(folder, name):
 def tls(start, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     cert, key = certify(folder, "first")
-    s = start("--tls-cert", cert, "--tls-key", key, "--kv-pool-tokens", 4096, "--idle-timeout", 2, "--max-body", "64KiB", verify=str(cert))
+    s = start("--tls-cert", cert, "--tls-key", key, "--kv-pool-tokens", 4096, "--idle-timeout", 2, "--max-body", "64KiB",
+              verify=str(cert))
     assert s.url.startswith("https://")
     s.cert, s.key = cert, key
     yield s
@@ -58,7 +60,8 @@ def connect_tls(s, cafile=None):
 
 def post(**body):
     text = json.dumps(dict(prompt=STORY, ignore_eos=True) | body)
-    return (f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n{text}").encode()
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(text)}"
+    return f"{head}\r\n\r\n{text}".encode()
 
 
 def metrics(s):
