@@ -6,6 +6,7 @@
 #include "engine/profile.h"
 #include "engine/state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,9 @@ static roco_status check_spec(const roco_engine *engine, const roco_cache_spec *
     if (spec->length < 1 || spec->length > engine->info.n_context)
         return roco_fail(error, ROCO_INVALID, "length", "a sequence of %u tokens; allowed: 1..%u", spec->length,
                          engine->info.n_context);
+    if (spec->stride > engine->info.stride)
+        return roco_fail(error, ROCO_INVALID, "kv_stride", "a stride of %u tokens; allowed: 1..%u", spec->stride,
+                         engine->info.stride);
     ROCO_CHECK(spec->uncapped < spec->length);
     const roco_head_shares shares = shares_for(engine, spec);
     for (uint32_t head = 0; head < count_heads(engine); head++) {
@@ -149,6 +153,7 @@ roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, co
     if (!cache)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory for a cache's tables");
     cache->n_heads = count_heads(engine);
+    cache->stride = spec->stride ? spec->stride : engine->info.stride;
     cache->n_pages = roco_cache_pages(engine, spec);
     cache->sequence = (roco_kv_sequence){.policy = spec->policy, .sink = spec->sink, .recent = spec->recent};
     status = deal_pages(engine, spec, pages, cache);
@@ -188,6 +193,23 @@ void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out)
                               .held = (uint32_t)((held + cache->n_heads / 2) / cache->n_heads),
                               .slots_evicted = (uint64_t)cache->length * cache->n_heads - held};
     out->evicted = cache->length - out->held;
+}
+
+double roco_cache_evicted_mass(const roco_engine *engine, const roco_cache *cache)
+{
+    const roco_policy *policy = cache->sequence.policy;
+    double share = 0;
+    for (uint32_t at = 0; at < cache->n_heads; at++) {
+        roco_kv_head head;
+        if (!cache->heads[at].evicts)
+            continue;
+        if (!policy->needs_statistics && !policy->needs_last && !policy->window)
+            return NAN;
+        engine->backend->ops->download(engine->backend, &head, &cache->sequence.heads[at], sizeof head);
+        /* A broken sequence's statistics may be no numbers; it fails, and is still told of. */
+        share += head.evicted_mass > 0 ? 1 - 1 / (1 + (double)head.evicted_mass) : 0;
+    }
+    return share / cache->n_heads;
 }
 
 uint32_t roco_cache_positions(const roco_engine *engine, const roco_cache *cache, uint32_t layer, uint32_t head,

@@ -72,6 +72,7 @@ typedef struct roco_cache_spec {
     uint32_t uncapped;    /* tokens at the end, the answer's, that are kept on top of the budget; < length */
     const roco_pin *pins; /* [n_pins] never evicted, but by a sliding window. Borrowed for the call. */
     uint32_t n_pins;
+    uint32_t stride;              /* prompt tokens between two evictions, 1 up to the engine's; 0: the engine's */
     bool uniform;                 /* all heads get `budget`, though the engine has a head profile */
     const uint32_t *head_budgets; /* [n_layers * n_kv_heads], layer-major: the heads' own budgets. NULL: by the engine's
                                      profile, else all equal to budget. Borrowed for the call. */
@@ -99,6 +100,12 @@ typedef struct roco_cache_usage {
 } roco_cache_usage;
 void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out);
 
+/* The share of a query's attention that the evicted tokens drew: M / (1 + M) with M the sum over a head's evicted
+ * tokens of p that the last query before paid to them, where what the head holds draws 1; the mean over all heads,
+ * 0..1. What falls out of a sliding window does not count. NaN with a policy that looks at no attention. Waits for the
+ * device. */
+double roco_cache_evicted_mass(const roco_engine *engine, const roco_cache *cache);
+
 /* What one head holds: positions into out[budget], returns how many. For traces, tests and a later live view. */
 uint32_t roco_cache_positions(const roco_engine *engine, const roco_cache *cache, uint32_t layer, uint32_t head,
                               int32_t *out);
@@ -110,7 +117,8 @@ void roco_cache_check(const roco_engine *engine, const roco_cache *cache);
 typedef struct roco_step_item {
     roco_cache *cache;
     const int32_t *tokens; /* borrowed for the call */
-    uint32_t n_tokens;     /* prompt: whole strides counted from position 0, or up to the prompt's end; decode: 1 */
+    uint32_t
+        n_tokens; /* prompt: whole strides of the cache counted from position 0, or up to the prompt's end; decode: 1 */
     bool decode;
     const roco_sampling *sampling; /* NULL: no token is wanted (the prompt goes on) */
     uint64_t sample_index;         /* number of the token to be drawn, from 0 */

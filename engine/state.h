@@ -22,6 +22,7 @@ struct roco_cache {
     roco_kv_sequence sequence; /* heads is device memory */
     roco_kv_head *heads;       /* host copy as opened: budget, first_page and evicts never change */
     uint32_t n_heads, n_pages; /* n_heads: layers x KV heads */
+    uint32_t stride;           /* prompt tokens between two evictions */
     uint32_t length;           /* tokens fed */
     uint32_t n_decoded;        /* of these one by one; when there are any, no more prompt */
     roco_pin *pins;            /* owned */

@@ -16,7 +16,7 @@ void roco_engine_fault_nan(roco_engine *engine, uint64_t countdown)
 static uint32_t add_chunks(roco_engine *e, const roco_step_item *item, uint32_t row, roco_chunk *chunks)
 {
     roco_cache *cache = item->cache;
-    const uint32_t stride = e->info.stride;
+    const uint32_t stride = cache->stride;
     ROCO_CHECK(item->n_tokens >= 1 && (!item->decode || item->n_tokens == 1));
     ROCO_CHECK(item->n_targets == 0 || (item->logprobs && item->n_targets + 1 >= item->n_tokens));
     ROCO_CHECK(item->n_targets + (item->sampling != NULL) <= item->n_tokens);

@@ -41,7 +41,8 @@ typedef struct roco_kv_head {
     uint32_t held;       /* slots 0..held-1 are in use, dense */
     uint32_t victim;     /* slot the next decoded token overwrites; ROCO_NO_SLOT while held < budget or !evicts */
     uint32_t first_page; /* index of its first page in the sequence's block table */
-    float evicted_mass;  /* what policies took: the sum of S / n, or of the last p, when they did; 0 without either */
+    float victim_mass;   /* p that the last query paid to `victim`; 0 where nothing is kept for the policy */
+    float evicted_mass;  /* the sum over the tokens a policy evicted of p that the last query before paid */
     bool evicts;         /* false: the budget holds prompt + max_tokens, so no statistics are kept */
     roco_kv_type type;   /* of its K and V, which says how many slots its pages have: roco_kv_layout_of */
 } roco_kv_head;

@@ -57,6 +57,7 @@ static void add_decode(roco_batch *batch, uint32_t source, const roco_sequence *
 /* A cut is allowed only where a stride ends, counted from position 0: what is evicted must not depend on the load. */
 static uint32_t prompt_rows(const roco_sequence *sequence, uint32_t stride, uint32_t room)
 {
+    stride = sequence->job->stride ? sequence->job->stride : stride;
     uint32_t left = sequence->job->n_prompt - sequence->position;
     return left <= room ? left : room - room % stride;
 }

@@ -9,6 +9,10 @@ static const double short_seconds[ROCO_HISTOGRAM_BUCKETS - 1u] = {
 static const double rows[ROCO_HISTOGRAM_BUCKETS - 1u] = {1,   2,    4,    8,    16,   32,    64,    128,  256,
                                                          512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
 
+/* Fine where most requests are, and where it starts to hurt. */
+static const double shares[ROCO_HISTOGRAM_BUCKETS - 1u] = {0,   0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075,
+                                                           0.1, 0.15,  0.2,   0.3,   0.4,  0.5,  0.6,  0.75};
+
 void roco_counters_init(roco_counters *counters)
 {
     *counters = (roco_counters){0};
@@ -17,6 +21,7 @@ void roco_counters_init(roco_counters *counters)
     counters->inter_token_seconds.bounds = short_seconds;
     counters->step_seconds.bounds = short_seconds;
     counters->step_rows.bounds = rows;
+    counters->evicted_mass.bounds = shares;
 }
 
 void roco_histogram_add(roco_histogram *histogram, double value)

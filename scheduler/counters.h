@@ -28,6 +28,7 @@ typedef struct roco_counters {
     _Atomic uint64_t tokens_evicted[ROCO_MAX_POLICIES]; /* mean over heads, by policy id */
     _Atomic uint64_t steps;
     roco_histogram queue_seconds, first_token_seconds, inter_token_seconds, step_seconds, step_rows;
+    roco_histogram evicted_mass; /* of finished sequences, a share */
 } roco_counters;
 
 void roco_counters_init(roco_counters *counters);

@@ -3,6 +3,8 @@
 
 #include "config/log.h"
 
+#include <math.h>
+
 static const char *reason_text(const roco_sequence *sequence)
 {
     switch (sequence->finish) {
@@ -72,11 +74,14 @@ void roco_scheduler_finish(roco_scheduler *s, const roco_sequence *sequence, uin
         .status = sequence->status,
         .n_generated = sequence->n_generated,
         .kv = sequence->kv,
+        .evicted_mass = sequence->evicted_mass,
         .queue_ns = since(job->arrival_ns, sequence->admitted_ns),
         .first_token_ns = since(job->arrival_ns, sequence->first_token_ns),
         .total_ns = since(job->arrival_ns, now_ns),
     };
     count(&s->counters, sequence->finish);
+    if (sequence->first_token_ns && job->policy->evicts && !isnan(sequence->evicted_mass))
+        roco_histogram_add(&s->counters.evicted_mass, sequence->evicted_mass);
     log_line(sequence, &event);
     roco_trace_finished(&s->trace, job->id, job->label, reason_text(sequence));
     /* The event is the last word: once it is out, the label and the job belong to the other side. */

@@ -27,6 +27,7 @@ roco_cache_spec roco_job_spec(const roco_job *job)
         .length = job->n_prompt + job->max_tokens,
         .sink = job->sink,
         .recent = job->recent,
+        .stride = job->stride,
         .uniform = job->uniform,
         .uncapped = job->uncapped,
         .pins = job->pins,

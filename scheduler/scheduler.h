@@ -21,7 +21,7 @@
 
 typedef struct roco_scheduler roco_scheduler;
 
-#define ROCO_MAX_PINS 16u
+#define ROCO_MAX_PINS 64u
 
 typedef enum roco_finish {
     ROCO_FINISH_NONE,
@@ -58,6 +58,7 @@ typedef struct roco_job {
     uint32_t uncapped; /* 0, or max_tokens: the budget caps the prompt alone */
     roco_pin pins[ROCO_MAX_PINS];
     uint32_t n_pins;            /* prompt tokens that are never evicted; ranges that do not overlap */
+    uint32_t stride;            /* prompt tokens between two evictions; 0: the engine's */
     bool uniform;               /* every head gets `budget`, whatever the engine's head profile says */
     uint64_t arrival_ns;        /* roco_now_ns() when the request came in */
     uint64_t queue_deadline_ns; /* must be admitted by then; 0: no limit */
@@ -92,6 +93,7 @@ typedef struct roco_event {
     roco_status status;   /* FINISHED with ERROR: why; CANCELLED with CANCELLED; else ROCO_OK */
     uint32_t n_generated; /* tokens so far, a TOKEN's own included */
     roco_cache_usage kv;  /* TOKEN, FINISHED: the cache after the step that drew this token */
+    double evicted_mass;  /* likewise (roco_cache_evicted_mass); measured at the last token and some before */
     uint64_t queue_ns, first_token_ns, total_ns; /* FINISHED: since arrival; 0 when it never came so far */
 } roco_event;
 

@@ -13,6 +13,7 @@ typedef struct roco_sequence {
     uint32_t n_generated; /* tokens drawn */
     int32_t last_token;   /* the one to feed next, in decode */
     roco_cache_usage kv;  /* after the last step it took part in */
+    double evicted_mass;  /* when it was measured last */
     uint64_t admitted_ns, first_token_ns, last_token_ns; /* roco_now_ns(); 0 when not yet */
     roco_finish finish;                                  /* NONE while it goes on; else it leaves after this step */
     roco_status status;                                  /* why, when finish is ERROR */

@@ -16,6 +16,9 @@
 
 #include <stdlib.h>
 
+/* Tokens between two looks at what was evicted: it has to come from the device, and nobody asks before the end. */
+#define MASS_EVERY 16u
+
 static double seconds(uint64_t ns)
 {
     return (double)ns * 1e-9;
@@ -236,6 +239,8 @@ static void deliver_token(roco_scheduler *s, roco_sequence *sequence, int32_t to
     roco_trace_drawn(&s->trace, job->id, token);
 
     roco_finish finish = finish_after(s, sequence, token);
+    if (finish != ROCO_FINISH_NONE || sequence->n_generated % MASS_EVERY == 1)
+        sequence->evicted_mass = roco_cache_evicted_mass(s->config.engine, sequence->cache);
     roco_event event = {
         .kind = ROCO_EVENT_TOKEN,
         .user = job->user,
@@ -244,6 +249,7 @@ static void deliver_token(roco_scheduler *s, roco_sequence *sequence, int32_t to
         .finish = finish,
         .n_generated = sequence->n_generated,
         .kv = sequence->kv,
+        .evicted_mass = sequence->evicted_mass,
     };
     s->wake_due = true;
     if (roco_events_push(&s->events, &event, 0, NULL) != ROCO_OK)

@@ -131,7 +131,7 @@ static roco_status cut_after(roco_rendering *rendering, const roco_list *message
 {
     const roco_value *role = roco_dict_find(messages->items[messages->size - 1].dict, "role", 4);
     size_t size = rendering->text.size;
-    while (size && rendering->foreign.data[size - 1] != ROCO_FROM_LAST_MESSAGE)
+    while (size && !(rendering->foreign.data[size - 1] & ROCO_FROM_LAST_MESSAGE))
         size--;
     rendering->text.size = rendering->foreign.size = size;
     if (size && role->string->size == strlen("assistant"))
@@ -161,7 +161,7 @@ static roco_status render(const roco_served_model *model, const roco_completion_
 }
 
 roco_status roco_chat_prompt(const roco_served_model *model, const roco_completion_params *params, size_t max_ids,
-                             roco_ids *ids, roco_problem *problem)
+                             roco_ids *ids, roco_pins *pins, roco_problem *problem)
 {
     if (!model->chat_template) {
         problem->code = "no_chat_template";
@@ -175,6 +175,8 @@ roco_status roco_chat_prompt(const roco_served_model *model, const roco_completi
         status = roco_tokenizer_encode_marked(model->tokenizer, rendering.text.data ? rendering.text.data : "",
                                               (const uint8_t *)rendering.foreign.data, rendering.text.size,
                                               ROCO_ENCODE_SPECIAL | ROCO_ENCODE_ADD_BOS, max_ids, ids, &problem->error);
+    if (!status)
+        status = roco_pins_add_roles(pins, params->pin_roles, model->tokenizer, ids, &rendering, &problem->error);
     roco_rendering_free(&rendering);
     roco_region_free(&region);
     return status;

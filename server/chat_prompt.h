@@ -8,10 +8,10 @@
 #include "server/app_state.h"
 #include "server/fields_completion.h"
 
-/* Appends to `ids`; the begin token comes once. Errors: those of the messages; what the template raises; no template;
- * ROCO_TOO_LARGE over max_ids. */
+/* Appends to `ids`; the begin token comes once. Adds to `pins` what the messages of params->pin_roles became. Errors:
+ * those of the messages; what the template raises; no template; ROCO_TOO_LARGE over max_ids. */
 roco_status roco_chat_prompt(const roco_served_model *model, const roco_completion_params *params, size_t max_ids,
-                             roco_ids *ids, roco_problem *problem);
+                             roco_ids *ids, roco_pins *pins, roco_problem *problem);
 
 /* The template of `--chat-template`, else the file's own. None, or a file's that cannot be read, is no error:
  * model->chat_template is NULL then, and model->no_chat says why. Owned by the model: roco_chat_template_close. */

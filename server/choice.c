@@ -107,6 +107,7 @@ static roco_status take_token(roco_choice *choice, const roco_tokenizer *tokeniz
 {
     choice->n_generated = event->n_generated;
     choice->kv = event->kv;
+    choice->evicted_mass = event->evicted_mass;
     if (event->finish == ROCO_FINISH_STOP) /* an end token is counted but has no text of its own */
         return finish(choice, ROCO_FINISH_STOP);
     roco_text piece = roco_tokenizer_piece(tokenizer, event->token, false);

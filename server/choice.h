@@ -24,6 +24,7 @@ typedef struct roco_choice {
     roco_status status; /* when finish is ROCO_FINISH_ERROR */
     uint32_t n_generated;
     roco_cache_usage kv; /* after the last token that counts */
+    double evicted_mass; /* likewise */
 } roco_choice;
 
 void roco_choice_init(roco_choice *choice, const roco_stop_set *stops);

@@ -17,6 +17,7 @@ typedef struct reader {
     roco_completion_jobs *out;
     roco_problem *problem;
     uint64_t seed;
+    roco_pins pins; /* of the prompt being read */
 } reader;
 
 static roco_status check_model(const reader *r)
@@ -92,18 +93,15 @@ static roco_status choose_budget(const reader *r, uint32_t n_prompt, uint32_t *b
 static roco_status fill_pins(const reader *r, roco_job *job)
 {
     const roco_completion_params *params = r->params;
-    uint64_t pinned = 0;
-    for (uint32_t i = 0; i < params->n_pins; i++) {
-        if (params->kv_pin[i].end > job->n_prompt)
-            return roco_fail(&r->problem->error, ROCO_INVALID, "kv_pin",
-                             "kv_pin: a range ends at %u, but the prompt has %u tokens", params->kv_pin[i].end,
-                             job->n_prompt);
-        pinned += params->kv_pin[i].end - params->kv_pin[i].first;
-    }
+    const uint64_t pinned = roco_pins_count(&r->pins);
+    const uint32_t end = r->pins.n ? r->pins.data[r->pins.n - 1].end : 0;
+    if (end > job->n_prompt)
+        return roco_fail(&r->problem->error, ROCO_INVALID, "kv_pin",
+                         "kv_pin: a range ends at %u, but the prompt has %u tokens", end, job->n_prompt);
     if (!job->policy->evicts)
         return ROCO_OK;
-    memcpy(job->pins, params->kv_pin, params->n_pins * sizeof *job->pins);
-    job->n_pins = params->n_pins;
+    memcpy(job->pins, r->pins.data, r->pins.n * sizeof *job->pins);
+    job->n_pins = r->pins.n;
     if (job->sink + job->recent >= job->budget)
         return roco_fail(&r->problem->error, ROCO_INVALID,
                          params->kv_sink != ROCO_ABSENT     ? "kv_sink"
@@ -116,6 +114,19 @@ static roco_status fill_pins(const reader *r, roco_job *job)
                          "kv_pin holds %llu tokens; with kv_sink (%u) and kv_recent (%u) they must be fewer than the "
                          "budget (%u)",
                          (unsigned long long)pinned, job->sink, job->recent, job->budget);
+    return ROCO_OK;
+}
+
+static roco_status choose_stride(const reader *r, roco_job *job)
+{
+    const int64_t most = r->model->options->evict_stride;
+    if (r->params->kv_stride == ROCO_ABSENT)
+        return ROCO_OK;
+    if (r->params->kv_stride > most)
+        return roco_fail(&r->problem->error, ROCO_INVALID, "kv_stride",
+                         "kv_stride is %lld; at most %lld are allowed here, the server's --evict-stride",
+                         (long long)r->params->kv_stride, (long long)most);
+    job->stride = (uint32_t)r->params->kv_stride;
     return ROCO_OK;
 }
 
@@ -144,6 +155,8 @@ static roco_status fill_cache(const reader *r, roco_job *job)
                          "kv_heads is \"profile\", but the server has no head profile");
     roco_status status = choose_budget(r, job->n_prompt, &job->budget);
     if (!status)
+        status = choose_stride(r, job);
+    if (!status)
         status = fill_pins(r, job);
     if (status)
         return status;
@@ -151,6 +164,10 @@ static roco_status fill_cache(const reader *r, roco_job *job)
         choose_scope(r, job);
     else
         job->budget = job->n_prompt + job->max_tokens;
+    uint32_t pinned = 0;
+    for (uint32_t i = 0; i < job->n_pins; i++)
+        pinned += job->pins[i].end - job->pins[i].first;
+    r->out->pinned = pinned > r->out->pinned ? pinned : r->out->pinned;
     if (job->budget > r->out->budget)
         r->out->budget = job->budget;
     return ROCO_OK;
@@ -208,10 +225,10 @@ static roco_status add_prompt(const reader *r, const cJSON *prompt)
     return status;
 }
 
-static roco_status add_chat(const reader *r)
+static roco_status add_chat(reader *r)
 {
     roco_ids ids = {0};
-    roco_status status = roco_chat_prompt(r->model, r->params, most_ids(r), &ids, r->problem);
+    roco_status status = roco_chat_prompt(r->model, r->params, most_ids(r), &ids, &r->pins, r->problem);
     if (status == ROCO_TOO_LARGE && !r->problem->error.field[0])
         status = no_context(r, "more than ", most_ids(r));
     if (!status && ids.size == 0)
@@ -245,6 +262,9 @@ static roco_status check_counts(const reader *r, const cJSON *first)
 
 static roco_status add_prompts(const reader *r)
 {
+    if (r->params->pin_roles)
+        return roco_fail(&r->problem->error, ROCO_INVALID, "kv_pin",
+                         "kv_pin names a role; only the messages of a chat have one");
     const cJSON *prompt = r->params->prompt;
     /* A bare array of ids is one prompt; any other array is a list of prompts. */
     const cJSON *first = cJSON_IsArray(prompt) && !cJSON_IsNumber(prompt->child) ? prompt->child : NULL;
@@ -275,7 +295,7 @@ roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpo
         status = endpoint == ROCO_ENDPOINT_CHAT ? roco_chat_params_read(root, &params, &problem->error)
                                                 : roco_completion_params_read(root, &params, &problem->error);
     if (!status) {
-        reader r = {model, endpoint, &params, out, problem, choose_seed(&params)};
+        reader r = {model, endpoint, &params, out, problem, choose_seed(&params), params.kv_pin};
         out->stops = params.stops;
         out->stream = params.stream;
         out->include_usage = params.include_usage;

@@ -15,6 +15,7 @@ typedef struct roco_completion_jobs {
     const roco_policy *policy;
     uint32_t budget;        /* tokens; the largest when a share of several prompts gives several; a policy that does not
                                evict: the largest sequence */
+    uint32_t pinned;        /* tokens that are never evicted; of several prompts the most */
     uint32_t n;             /* jobs, prompt by prompt, `n` of the request for each */
     uint64_t prompt_tokens; /* each prompt once */
     roco_job *jobs[ROCO_MAX_SEQUENCES];

@@ -131,45 +131,10 @@ static roco_status read_scope(const cJSON *value, void *out, roco_error *error)
     return roco_fail(error, ROCO_INVALID, "kv_scope", "kv_scope must be \"all\", \"prompt\" or \"answer\"");
 }
 
-static int by_first(const void *left, const void *right)
-{
-    const uint32_t a = ((const roco_pin *)left)->first, b = ((const roco_pin *)right)->first;
-    return (a > b) - (a < b);
-}
-
-/* Sorts ranges, and joins those that touch. */
-static void join_pins(roco_completion_params *params)
-{
-    roco_pin *pins = params->kv_pin;
-    uint32_t n = 0;
-    qsort(pins, params->n_pins, sizeof *pins, by_first);
-    for (uint32_t i = 0; i < params->n_pins; i++) {
-        if (n > 0 && pins[i].first <= pins[n - 1].end)
-            pins[n - 1].end = pins[i].end > pins[n - 1].end ? pins[i].end : pins[n - 1].end;
-        else
-            pins[n++] = pins[i];
-    }
-    params->n_pins = n;
-}
-
 static roco_status read_pin(const cJSON *value, void *out, roco_error *error)
 {
     roco_completion_params *params = out;
-    params->n_pins = 0;
-    if (!cJSON_IsArray(value) || cJSON_GetArraySize(value) > (int)ROCO_MAX_PINS)
-        return roco_fail(error, ROCO_INVALID, "kv_pin", "kv_pin must be an array of at most %u ranges", ROCO_MAX_PINS);
-    for (const cJSON *range = value->child; range; range = range->next) {
-        int64_t first, end;
-        if (!cJSON_IsArray(range) || cJSON_GetArraySize(range) != 2 || !roco_json_integer(range->child, &first) ||
-            !roco_json_integer(range->child->next, &end) || first < 0 || end <= first || end > INT32_MAX)
-            return roco_fail(error, ROCO_INVALID, "kv_pin",
-                             "kv_pin: range %u is not [first, end] with 0 <= first < end; prompt tokens first to "
-                             "end - 1 are meant",
-                             params->n_pins);
-        params->kv_pin[params->n_pins++] = (roco_pin){(uint32_t)first, (uint32_t)end};
-    }
-    join_pins(params);
-    return ROCO_OK;
+    return roco_pins_read(value, &params->kv_pin, &params->pin_roles, error);
 }
 
 #define AT(member) offsetof(roco_completion_params, member)
@@ -230,8 +195,10 @@ const roco_field roco_completion_fields[] = {
            "how a budget is spent: on the heads that look back, or on all alike"),
     CUSTOM("kv_scope", read_scope, "`all`, `prompt` or `answer`", "`all`",
            "what the budget caps: prompt and answer together, the prompt alone, or the answer alone"),
-    CUSTOM("kv_pin", read_pin, "array of up to 16 ranges `[first, end]`", "none",
-           "prompt tokens `first` to `end - 1` are never evicted"),
+    CUSTOM("kv_pin", read_pin, "array of up to 16 ranges `[first, end]` and, in a chat, roles", "none",
+           "never evicted: prompt tokens `first` to `end - 1`; the text of all messages of a role (`\"system\"`)"),
+    INTEGER("kv_stride", kv_stride, 1, 65536, "`--evict-stride`",
+            "prompt tokens between two evictions, at most `--evict-stride`"),
 
     IGNORED("user", "taken and not used"),
 
@@ -268,6 +235,7 @@ roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco
         .n = 1,
         .kv_sink = ROCO_ABSENT,
         .kv_recent = ROCO_ABSENT,
+        .kv_stride = ROCO_ABSENT,
     };
     roco_status status = roco_fields_read(fields, object, out, error);
     if (status)

@@ -6,6 +6,7 @@
 #include "kernels/policy.h"
 #include "scheduler/scheduler.h"
 #include "server/fields.h"
+#include "server/pins.h"
 #include "server/stop.h"
 
 #define ROCO_MAX_CHOICES         16u /* `n` */
@@ -42,8 +43,9 @@ typedef struct roco_completion_params {
     int64_t kv_sink, kv_recent; /* ROCO_ABSENT: the default */
     roco_kv_heads kv_heads;
     roco_kv_scope kv_scope;
-    roco_pin kv_pin[ROCO_MAX_PINS]; /* ascending, apart from each other */
-    uint32_t n_pins;
+    roco_pins kv_pin;   /* ranges alone */
+    uint32_t pin_roles; /* bit r: roco_roles[r] */
+    int64_t kv_stride;  /* ROCO_ABSENT: the server's */
 } roco_completion_params;
 
 extern const roco_field roco_completion_fields[];

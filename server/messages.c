@@ -73,15 +73,16 @@ static roco_status put(const reader *r, roco_dict *message, const char *name, ro
 }
 
 /* The name a template knows the role by; NULL: no such role. */
-static const char *role_of(const cJSON *role)
+const char *const roco_roles[ROCO_N_ROLES] = {"system", "user", "assistant", "tool"};
+
+uint32_t roco_role_find(const char *name)
 {
-    static const char *const roles[][2] = {
-        {"system", "system"}, {"developer", "system"}, {"user", "user"}, {"assistant", "assistant"}, {"tool", "tool"},
-    };
-    for (size_t i = 0; cJSON_IsString(role) && i < sizeof roles / sizeof *roles; i++)
-        if (strcmp(role->valuestring, roles[i][0]) == 0)
-            return roles[i][1];
-    return NULL;
+    if (strcmp(name, "developer") == 0)
+        name = "system";
+    uint32_t role = 0;
+    while (role < ROCO_N_ROLES && strcmp(name, roco_roles[role]) != 0)
+        role++;
+    return role;
 }
 
 /* Text parts joined by line ends. */
@@ -161,13 +162,16 @@ static roco_status read_rest(const reader *r, const cJSON *json, roco_dict *mess
     return status;
 }
 
-static roco_status read_message(const reader *r, const cJSON *json, roco_value *out)
+static roco_status read_message(reader *r, const cJSON *json, roco_value *out)
 {
     if (!cJSON_IsObject(json))
         return fail(r, "", "must be an object");
-    const char *role = role_of(cJSON_GetObjectItemCaseSensitive(json, "role"));
-    if (!role)
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "role"));
+    const uint32_t index = name ? roco_role_find(name) : ROCO_N_ROLES;
+    if (index == ROCO_N_ROLES)
         return fail(r, "role", "must be one of: system, developer, user, assistant, tool");
+    const char *role = roco_roles[index];
+    r->origin = (uint8_t)((json->next ? ROCO_FROM_REQUEST : ROCO_FROM_LAST_MESSAGE) + (index + 1) * ROCO_FROM_ROLE);
     roco_value role_value, content;
     bool may_lack = strcmp(role, "assistant") == 0;
     roco_status status = read_content(r, cJSON_GetObjectItemCaseSensitive(json, "content"), may_lack, &content);
@@ -189,7 +193,6 @@ roco_status roco_messages_read(roco_region *region, cJSON *array, roco_value *ou
     reader r = {region, error, 0, 0};
     for (const cJSON *json = array->child; json; json = json->next, r.index++) {
         roco_value message;
-        r.origin = json->next ? ROCO_FROM_REQUEST : ROCO_FROM_LAST_MESSAGE;
         roco_status status = read_message(&r, json, &message);
         if (status)
             return status;

@@ -5,8 +5,14 @@
 #include "chat/value.h"
 #include "server/json.h"
 
-/* Where foreign bytes come from. */
-enum { ROCO_FROM_REQUEST = 1, ROCO_FROM_LAST_MESSAGE = 2 /* its content */ };
+/* Where foreign bytes come from, as bits: of a message's content whether it is the last one, and whose. */
+enum { ROCO_FROM_REQUEST = 1, ROCO_FROM_LAST_MESSAGE = 2, ROCO_FROM_ROLE = 4 /* times 1 + index in roco_roles */ };
+
+/* As templates see them. */
+#define ROCO_N_ROLES 4u
+extern const char *const roco_roles[ROCO_N_ROLES]; /* system, user, assistant, tool */
+/* The index of a request's role; a developer is system. ROCO_N_ROLES: no role. */
+uint32_t roco_role_find(const char *name);
 
 /* Any JSON as a value; its strings are foreign and borrowed from the tree. ROCO_NO_MEMORY, or ROCO_TOO_LARGE when the
  * region is full. */

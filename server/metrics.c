@@ -150,6 +150,9 @@ void roco_metrics_write(roco_json_out *out, const roco_metrics *m)
                     &counters->inter_token_seconds);
     write_histogram(out, "roco_step_seconds", "Duration of a step.", &counters->step_seconds);
     write_histogram(out, "roco_step_rows", "Tokens in a step.", &counters->step_rows);
+    write_histogram(out, "roco_evicted_mass",
+                    "Share of a query's attention that evicted tokens drew, by finished sequence.",
+                    &counters->evicted_mass);
     if (m->aliases)
         write_aliases(out, m);
 }

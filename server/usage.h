@@ -10,9 +10,11 @@ typedef struct roco_usage {
     uint64_t prompt_tokens; /* each prompt once */
     uint64_t completion_tokens;
     const roco_policy *policy;
-    uint32_t budget;  /* tokens a head may hold on average; of several sequences the largest */
-    uint32_t held;    /* tokens a head holds at the end, likewise */
-    uint64_t evicted; /* tokens a head gave up, the sum over sequences */
+    uint32_t budget;     /* tokens a head may hold on average; of several sequences the largest */
+    uint32_t held;       /* tokens a head holds at the end, likewise */
+    uint64_t evicted;    /* tokens a head gave up, the sum over sequences */
+    uint32_t pinned;     /* tokens that are never evicted, besides first and newest; of several sequences the most */
+    double evicted_mass; /* share of attention that the evicted drew, the largest; NaN: the policy does not know */
 } roco_usage;
 
 /* Adds a finished choice. Tokens drawn after the one that completed a stop string do not count. */

@@ -21,6 +21,7 @@ roco_usage roco_completion_usage(const roco_completion *c)
         .prompt_tokens = c->jobs.prompt_tokens,
         .policy = c->jobs.policy,
         .budget = c->jobs.budget,
+        .pinned = c->jobs.pinned,
     };
     for (uint32_t i = 0; i < c->n_slots; i++)
         roco_usage_add(&usage, &c->slots[i].choice);

@@ -85,6 +85,7 @@ typedef struct roco_attention_worker {
 typedef struct roco_attention_stage {
     unsigned char *pages; /* the stride's own K and V, in page form, until its survivors are known */
     float *sum, *sum_sq;  /* [parts][columns] what each part of the stride adds to S and S2 */
+    float *last;          /* [columns] p of the last query, where it is neither of those */
 } roco_attention_stage;
 
 struct roco_attention_scratch {
@@ -146,8 +147,8 @@ typedef struct roco_weights {
 void roco_statistics_add_weights(const roco_attention_job *job, const roco_weights *weights, float *sum, float *sum_sq);
 /* What the parts found goes to the first n_pages pages of worker->pages. */
 void roco_statistics_commit(const roco_attention_job *job, uint32_t n_pages);
-/* What a token drew of a query's attention when it was given up at `now`; 0 where the policy keeps neither S nor p. */
-float roco_statistics_mass(const roco_policy *policy, float sum, int32_t position, int32_t now);
+/* By column, p that the chunk's last query paid, as a mean over the group; valid after the chunk's parts. */
+const float *roco_statistics_last(const roco_attention_job *job);
 
 /* attention_vectors.c: the keys or values of a view of n tokens. `span` tells which of worker->pages hold them;
  * `inside` [n], or NULL: all columns. Borrows all three. */

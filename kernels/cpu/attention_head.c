@@ -77,15 +77,19 @@ static void ask_policy(const roco_attention_job *job, const roco_attention_span 
     policy->select(&view, surplus, w->victims);
 }
 
-/* What the first n_chosen victims, columns or numbers of inside ones, drew of attention. */
-static void add_mass(const roco_attention_job *job, uint32_t n_chosen)
+/* What the last query paid to the first n victims, columns or numbers of inside ones. */
+static float mass_of_victims(const roco_attention_job *job, const roco_attention_span *span, uint32_t n,
+                             const uint32_t *inside)
 {
-    const roco_attention_worker *w = job->worker;
-    const int32_t now = job->chunk->position + (int32_t)job->chunk->n_rows - 1;
-    for (uint32_t i = 0; i < n_chosen && roco_statistics_kept(job); i++) {
-        const uint32_t j = w->victims[i];
-        job->head->evicted_mass += roco_statistics_mass(job->chunk->sequence->policy, w->sum[j], w->position[j], now);
+    if (!roco_statistics_kept(job))
+        return 0;
+    const float *last = roco_statistics_last(job);
+    float mass = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t victim = job->worker->victims[i], column = inside ? inside[victim] : victim;
+        mass += last[column + (column >= span->old ? span->base - span->old : 0)];
     }
+    return mass;
 }
 
 static uint32_t count_up_to(const int32_t *position, uint32_t n, int32_t last)
@@ -125,18 +129,17 @@ static void merge_victims(roco_attention_worker *w, uint32_t n, uint32_t n_insid
     }
 }
 
-/* Tokens that fell out of the window go first, oldest before newer; the policy chooses the rest among the others. Of
- * those, when they go now, it is noted what they drew. */
-static void select_victims(const roco_attention_job *job, const roco_attention_span *span, uint32_t n, uint32_t surplus,
-                           bool go_now)
+/* Tokens that fell out of the window go first, oldest before newer; the policy chooses the rest among the others.
+ * Returns what the last query paid to those. */
+static float select_victims(const roco_attention_job *job, const roco_attention_span *span, uint32_t n,
+                            uint32_t surplus)
 {
     roco_attention_worker *w = job->worker;
     int64_t last = (int64_t)job->chunk->position + job->chunk->n_rows - job->args->window;
     uint32_t n_out = job->args->window > 0 && last >= 0 ? count_up_to(w->position, n, (int32_t)last) : 0;
     if (n_out == 0) {
         ask_policy(job, span, n, NULL, surplus);
-        add_mass(job, go_now ? surplus : 0);
-        return;
+        return mass_of_victims(job, span, surplus, NULL);
     }
     uint32_t n_victims = 0, n_inside = 0;
     if (n_out >= surplus) {
@@ -144,7 +147,7 @@ static void select_victims(const roco_attention_job *job, const roco_attention_s
         for (uint32_t j = 0; j < n; j++)
             if (w->position[j] <= newest)
                 w->victims[n_victims++] = j;
-        return;
+        return 0;
     }
     for (uint32_t j = 0; j < n; j++) {
         if (w->position[j] <= last)
@@ -155,8 +158,9 @@ static void select_victims(const roco_attention_job *job, const roco_attention_s
         w->sum_sq[n_inside++] = w->sum_sq[j];
     }
     ask_policy(job, span, n_inside, w->inside, surplus - n_out);
-    add_mass(job, go_now ? surplus - n_out : 0);
+    const float mass = mass_of_victims(job, span, surplus - n_out, w->inside);
     merge_victims(w, n, n_inside, surplus - n_out);
+    return mass;
 }
 
 /* A prompt's stride of an evicting head waits outside the cache, so the cache never needs more than its budget's pages.
@@ -195,19 +199,6 @@ uint32_t roco_attention_n_parts(const roco_attention_scratch *scratch, const roc
     return (chunk->n_rows + scratch->part_rows - 1) / scratch->part_rows;
 }
 
-/* What the token that a decoded one is about to replace drew. One outside the window drew nothing. */
-static void note_victim(const roco_attention_job *job)
-{
-    const roco_kv_layout *l = &job->layout;
-    unsigned char *page = page_of(job, job->head->victim);
-    const uint32_t slot = job->head->victim % l->slots;
-    const int32_t position = roco_kv_positions(l, page)[slot], now = job->chunk->position - 1;
-    const bool outside = job->args->window > 0 && (int64_t)position <= (int64_t)now - job->args->window;
-    if (roco_statistics_kept(job) && !outside)
-        job->head->evicted_mass +=
-            roco_statistics_mass(job->chunk->sequence->policy, roco_kv_sums(l, page)[slot], position, now);
-}
-
 void roco_attention_prepare(const roco_attention_job *job)
 {
     roco_kv_head *head = job->head;
@@ -218,7 +209,7 @@ void roco_attention_prepare(const roco_attention_job *job)
             roco_slot_put(job, i, staged_page(job, i), i % slots);
     } else if (head->evicts && head->held == head->budget) {
         ROCO_CHECK(head->victim < head->held);
-        note_victim(job);
+        head->evicted_mass += head->victim_mass;
         roco_slot_put(job, 0, page_of(job, head->victim), head->victim % slots);
     } else {
         /* A plain head is only ever appended to: slots are in position order, and a row sees those before its own. */
@@ -277,7 +268,7 @@ static void evict_surplus(const roco_attention_job *job, const roco_attention_sp
         memmove(w->position + span->old, w->position + span->base, span->n_rows * sizeof *w->position);
         memmove(w->sum + span->old, w->sum + span->base, span->n_rows * sizeof *w->sum);
         memmove(w->sum_sq + span->old, w->sum_sq + span->base, span->n_rows * sizeof *w->sum_sq);
-        select_victims(job, span, n, surplus, true);
+        job->head->evicted_mass += select_victims(job, span, n, surplus);
     }
     commit_stride(job, surplus);
 }
@@ -299,7 +290,9 @@ void roco_attention_finish(const roco_attention_job *job)
     if (head->held == head->budget) {
         load_columns(job, list_pages(job, head->held));
         span.old = span.base = head->held;
-        select_victims(job, &span, head->held, 1, false);
+        const float mass = select_victims(job, &span, head->held, 1);
+        /* After a stride of the prompt its columns are no slots any more, and the first victim counts nothing. */
+        head->victim_mass = job->chunk->decode ? mass : 0;
         head->victim = job->worker->victims[0];
     }
 }

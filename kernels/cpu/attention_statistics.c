@@ -55,10 +55,26 @@ static void add_to_window(const roco_attention_job *job, const roco_weights *w, 
     }
 }
 
+/* Of one query alone S is p. */
+static bool is_sum_of_one(const roco_attention_job *job)
+{
+    return policy_of(job)->needs_statistics && job->chunk->n_rows == 1;
+}
+
+static void keep_last(const roco_attention_job *job, const roco_weights *w)
+{
+    if (policy_of(job)->needs_last || is_sum_of_one(job) || w->first + w->n_positions < job->chunk->n_rows)
+        return;
+    memset(job->stage->last, 0, w->n_columns * sizeof *job->stage->last);
+    add_position(false, w->rows + (size_t)(w->n_positions - 1) * w->n_group * w->stride, w->stride, w->n_group,
+                 w->n_columns, job->stage->last);
+}
+
 void roco_statistics_add_weights(const roco_attention_job *job, const roco_weights *w, float *sum, float *sum_sq)
 {
     uint32_t n = w->n_positions;
     const float *rows = w->rows;
+    keep_last(job, w);
     if (policy_of(job)->window > 0) {
         add_to_window(job, w, sum, sum_sq);
         return;
@@ -114,9 +130,10 @@ void roco_statistics_commit(const roco_attention_job *job, uint32_t n_pages)
     }
 }
 
-float roco_statistics_mass(const roco_policy *policy, float sum, int32_t position, int32_t now)
+const float *roco_statistics_last(const roco_attention_job *job)
 {
+    const roco_policy *policy = policy_of(job);
     if (policy->needs_last)
-        return sum;
-    return policy->needs_statistics ? sum / (float)(now - position + 1) : 0;
+        return job->stage->sum + (roco_attention_n_parts(job->scratch, job->chunk) - 1) * job->scratch->columns;
+    return is_sum_of_one(job) ? job->stage->sum : job->stage->last;
 }

@@ -16,9 +16,10 @@ def complete(server, **body):
 def test_usage_kv(server):
     kv = complete(server, prompt=IDS * 60, max_tokens=100, kv_budget=128, kv_heads="uniform")["usage"]["kv"]
     # 300 prompt tokens and 99 fed answer tokens; the last one is never fed
-    assert kv == {"policy": "roco", "budget": 128, "held": 128, "evicted": 271}
+    assert 0 < kv.pop("evicted_mass") < 1
+    assert kv == {"policy": "roco", "budget": 128, "held": 128, "evicted": 271, "pinned": 0}
     kv = complete(server, prompt=IDS * 6, max_tokens=10, kv_budget=128)["usage"]["kv"]
-    assert kv == {"policy": "roco", "budget": 128, "held": 39, "evicted": 0}
+    assert kv == {"policy": "roco", "budget": 128, "held": 39, "evicted": 0, "pinned": 0, "evicted_mass": 0}
 
 
 def test_default_budget(server):
@@ -97,10 +98,52 @@ def test_pinned_tokens_are_found_again(server, data):
     assert agreed[2] >= 100 and agreed[0] <= 10, agreed
 
 
+def test_the_system_message_is_pinned_by_its_role(server, data):
+    """What equal budgets lose when it was read once stays with its role pinned, and no other token does."""
+    ids = json.load(open(data / "doc.smollm2-ids.json"))
+    text = lambda first, end: requests.post(server.url + "/detokenize", json={"tokens": ids[first:end]}, timeout=10).json()["text"]
+    messages = [{"role": "system", "content": text(600, 800)}, {"role": "user", "content": text(3000, 4600)},
+                {"role": "assistant", "content": text(600, 660).strip()}]
+
+    def ask(*pins):
+        body = {"messages": messages, "continue_final_message": True, "max_tokens": 40, "temperature": 0, "kv_heads": "uniform",
+                "kv_budget": 384, "kv_pin": pins}
+        return requests.post(server.url + "/v1/chat/completions", json=body, timeout=300)
+
+    expected, found = text(660, 700), {}
+    for pins in ((), ("system",), ("developer", [2, 9]), ("tool",)):
+        reply = ask(*pins).json()
+        agreed = len(os.path.commonprefix([reply["choices"][0]["message"]["content"], expected]))
+        found[pins[:1]] = agreed, reply["usage"]["kv"]["pinned"]
+    assert found[()][0] <= 10 and found[("tool",)] == found[()]
+    agreed, pinned = found[("system",)]
+    assert agreed >= 100 and 195 <= pinned <= 205, found
+    assert found[("developer",)][1] == pinned + 1  # the range begins one token earlier
+    refused = ask("system", "user")
+    assert refused.status_code == 400 and refused.json()["error"]["param"] == "kv_pin"
+
+
+def test_strides(server, data):
+    body = dict(prompt=json.load(open(data / "doc.smollm2-ids.json"))[:700], max_tokens=20, kv_budget=64)
+    texts = {stride: complete(server, kv_stride=stride, **body)["choices"][0]["text"] for stride in (1, 24, 64)}
+    assert texts[64] == complete(server, **body)["choices"][0]["text"] and len(set(texts.values())) == 3
+
+
+def test_evicted_mass(server, data):
+    body = dict(prompt=json.load(open(data / "doc.smollm2-ids.json"))[:1500], max_tokens=40, kv_heads="uniform")
+    mass = lambda **kw: complete(server, **body, **kw)["usage"]["kv"]["evicted_mass"]
+    before = server.metrics()
+    assert 0 < mass(kv_budget=1024) < mass(kv_budget=256) < mass(kv_budget=64) < 1
+    assert mass(kv_policy="full") == 0 and mass(kv_policy="recency", kv_budget=128) is None
+    grown = {k: v - before.get(k, 0) for k, v in server.metrics().items() if k.startswith("roco_evicted_mass")}
+    assert grown["roco_evicted_mass_count"] == 3 and grown['roco_evicted_mass_bucket{le="0"}'] == 0
+
+
 @pytest.mark.parametrize("field, value", [
     ("kv_heads", "all"), ("kv_heads", 1), ("kv_scope", "both"), ("kv_scope", ["all"]), ("kv_pin", "system"), ("kv_pin", [5]),
     ("kv_pin", [[5]]), ("kv_pin", [[5, 5]]), ("kv_pin", [[-1, 5]]), ("kv_pin", [[0, 5, 6]]), ("kv_pin", [[0, 1.5]]),
-    ("kv_pin", [[0, 1]] * 17), ("kv_pin", [[0, 31]]), ("kv_pin", [[0, 20]])])
+    ("kv_pin", [[0, 1]] * 17), ("kv_pin", [[0, 31]]), ("kv_pin", [[0, 20]]), ("kv_pin", ["system"]),
+    ("kv_pin", ["nobody"]), ("kv_stride", 0), ("kv_stride", 65)])
 def test_bad_values(server, field, value):
     body = {"prompt": IDS * 6, "max_tokens": 40, "kv_budget": 32, field: value}
     reply = requests.post(server.url + "/v1/completions", json=body, timeout=10)
@@ -117,7 +160,8 @@ def test_fraction_of_the_prompt(server):
     assert complete(server, prompt=IDS * 4, max_tokens=2, kv_budget=0.1)["usage"]["kv"]["budget"] == 32
 
 
-@pytest.mark.parametrize("policy", ["roco", "recency", "mean", "h2o", "tova", "random"])
+@pytest.mark.parametrize("policy", ["roco", "recency", "mean", "h2o", "tova", "random", "keydiff", "roco+caote", "h2o+caote",
+                                    "tova+caote", "vatp", "snapkv", "r-kv"])
 def test_a_budget_never_reached_changes_nothing(server, policy):
     body = dict(prompt=IDS * 40, max_tokens=50)
     text = lambda **kw: complete(server, **body, **kw)["choices"][0]["text"]

@@ -60,9 +60,10 @@ def dense_logits(model, ids, seen):
 
 
 def engine_logits(build, path, out, policy, budget, stride):
-    subprocess.run([build / "tests/probe", path, path.parent / "ids", "--policy", policy, "--budget", str(budget), "--stride",
-                    str(stride), "--decode", str(DECODE), "--logits", out], check=True, timeout=100)
-    return np.fromfile(out, np.float32).reshape(TOKENS, -1)
+    done = subprocess.run([build / "tests/probe", path, path.parent / "ids", "--policy", policy, "--budget", str(budget),
+                           "--stride", str(stride), "--decode", str(DECODE), "--logits", out, "--mass"], check=True, timeout=100,
+                          capture_output=True)
+    return np.fromfile(out, np.float32).reshape(TOKENS, -1), float(done.stdout)
 
 
 @pytest.mark.parametrize("policy, budget, stride", [
@@ -73,12 +74,16 @@ def engine_logits(build, path, out, policy, budget, stride):
 def test_logits_are_those_of_a_dense_model_that_masks_the_evicted(build, tiny, tmp_path, policy, budget, stride):
     path, model, ids = tiny
     trace = []
-    roco_reference.run(model, ids, policy=policy, budget=budget, stride=stride, decode=DECODE, trace=trace)
+    cache = roco_reference.run(model, ids, policy=policy, budget=budget, stride=stride, decode=DECODE, trace=trace)
     seen = visible(model, trace, stride)
     assert (seen[:, :, -1].sum(-1) == budget).all()  # every head did evict
     expected = dense_logits(model, ids, seen)
-    found = engine_logits(build, path, tmp_path / "logits", policy, budget, stride)
+    found, mass = engine_logits(build, path, tmp_path / "logits", policy, budget, stride)
     assert np.abs(found - expected).max() < 2e-3
+    if policy in ("recency", "random", "keydiff"):
+        assert math.isnan(mass)
+    else:
+        assert abs(mass - np.mean([h.mass / (1 + h.mass) for layer in cache for h in layer])) < 1e-4
 
 
 def test_the_mask_matters(build, tiny, tmp_path):
@@ -86,7 +91,7 @@ def test_the_mask_matters(build, tiny, tmp_path):
     path, model, ids = tiny
     dense = dense_logits(model, ids, np.broadcast_to(np.tril(np.ones((TOKENS, TOKENS), bool)),
                                                      (model.layers, model.kv_heads, TOKENS, TOKENS)))
-    found = engine_logits(build, path, tmp_path / "logits", "roco", 32, 16)
+    found, _ = engine_logits(build, path, tmp_path / "logits", "roco", 32, 16)
     assert np.abs(found[:16] - dense[:16]).max() < 2e-3 < 0.1 < np.abs(found[-1] - dense[-1]).max()
 
 

@@ -3,10 +3,11 @@
  *     probe MODEL IDS.json [--tokens N] [--decode N] [--policy P] [--budget B] [--head-budgets FILE] [--stride N]
  * [--precision P]
  *           [--kv-type T] [--isa I] [--threads N] [--step-tokens N] [--logits OUT] [--kept OUT] [--nll] [--company N]
- *           [--profile OUT]
+ *           [--profile OUT] [--mass]
  *
  * --decode N feeds the last N ids one by one, as decode does. --logits writes float32 [tokens, vocabulary]; --kept
  * writes a line "layer head position position ..." per head, ascending; --nll prints the mean of -log p of ids[1..].
+ * --mass prints the share of attention that evicted tokens drew.
  * --company N has two more sequences in every batch, a prompt of N tokens in strides and one that decodes.
  * --profile takes the first half of the ids as passage, the second as filler, and writes the head profile; nothing else
  * is done.
@@ -25,7 +26,7 @@
 typedef struct options {
     const char *model, *ids, *policy, *head_budgets, *precision, *kv_type, *isa, *logits, *kept, *profile;
     uint32_t tokens, decode, budget, stride, threads, step_tokens, company;
-    bool nll;
+    bool nll, mass;
 } options;
 
 typedef struct totals {
@@ -96,8 +97,10 @@ static options parse(int argc, char **argv)
     o.model = argv[1];
     o.ids = argv[2];
     for (int i = 3; i < argc; i++) {
-        bool known = !strcmp(argv[i], "--nll");
-        o.nll |= known;
+        const bool nll = !strcmp(argv[i], "--nll"), mass = !strcmp(argv[i], "--mass");
+        bool known = nll || mass;
+        o.nll |= nll;
+        o.mass |= mass;
         for (size_t r = 0; !known && r < sizeof rows / sizeof rows[0]; r++) {
             if (strcmp(argv[i], rows[r].name) || i + 1 >= argc)
                 continue;
@@ -276,6 +279,8 @@ static void run(roco_engine *engine, const options *o)
         write_kept(engine, cache, o->kept, n);
     if (o->nll)
         printf("%.6f\n", total.nll / total.n_scored);
+    if (o->mass)
+        printf("%.6f\n", roco_cache_evicted_mass(engine, cache));
     roco_cache_close(engine, cache);
     free(pages);
     free(head_budgets);

@@ -323,3 +323,8 @@ void fake_engine_open_gate(roco_engine *e)
     pthread_cond_broadcast(&e->gate);
     pthread_mutex_unlock(&e->mutex);
 }
+
+double roco_cache_evicted_mass(const roco_engine *engine, const roco_cache *cache)
+{
+    return cache->evicts && cache->length > cache->budget ? 0.25 : 0;
+}
