@@ -174,6 +174,7 @@ roco_status roco_engine_open(const roco_engine_config *config, roco_engine **out
 
 static void close_device(roco_engine *e)
 {
+    roco_times_stop(e);
     const roco_backend_ops *ops = e->backend->ops;
     roco_buffers *b = &e->buffers;
     float *buffers[] = {b->x,  b->h,       b->q,     b->k,      b->v,      b->attended, b->gate,

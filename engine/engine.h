@@ -138,6 +138,19 @@ typedef struct roco_step_item {
  * items are lost. */
 roco_status roco_engine_step(roco_engine *engine, roco_step_item *items, uint32_t n_items, roco_error *error);
 
+/* --- where a step's time goes --- */
+
+enum { ROCO_OP_TIMES = 16 };
+typedef struct roco_op_time {
+    const char *name; /* "attention", "gate, up" */
+    uint64_t ns, n_calls;
+} roco_op_time;
+/* From now on each operation of the backend is timed, and waited for; until then none of it costs anything. Allocates.
+ * ROCO_NO_MEMORY. */
+roco_status roco_engine_time(roco_engine *engine, roco_error *error);
+/* What was measured since then or since the last call, in a step's order, into out[ROCO_OP_TIMES]. Returns how many. */
+uint32_t roco_engine_times(roco_engine *engine, roco_op_time *out);
+
 /* Test switch (`--fault nan:N`): the N-th sampled token of the process sees a NaN logit. No-op unless built with
  * ROCO_FAULTS. */
 void roco_engine_fault_nan(roco_engine *engine, uint64_t countdown);

@@ -4,6 +4,7 @@
  *   cache.c     one sequence's cache: budgets by head, block table, measures
  *   step.c      one step: items to chunks, forward, logits, sampling
  *   forward.c   the model's forward pass over the backend's operations
+ *   times.c     where a step's time goes, when asked
  *   profile_*.c which heads retrieve: measuring, files, and the budgets that follow
  */
 #ifndef ROCO_ENGINE_STATE_H
@@ -41,6 +42,8 @@ typedef struct roco_buffers {
     float *logits;          /* [ROCO_LOGIT_ROWS, n_vocab] */
 } roco_buffers;
 
+typedef struct roco_times roco_times;
+
 struct roco_engine {
     roco_engine_info info;
     roco_backend *backend;
@@ -61,7 +64,11 @@ struct roco_engine {
     /* after each layer's attention; NULL but while profiling */
     void (*observe)(void *context, const roco_attention *attention);
     void *observe_context;
+    roco_times *times; /* NULL unless operations are timed */
 };
+
+/* times.c: gives the backend its own table back. */
+void roco_times_stop(roco_engine *engine);
 
 /* Where a rope's cosines and sines start, host and device. */
 static inline size_t roco_rope_offset(const roco_engine *engine, uint32_t rope)

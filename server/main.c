@@ -19,6 +19,7 @@ static void print_usage(FILE *out)
                  "  info MODEL.gguf    show what a file holds and how many requests fit in memory\n"
                  "  eval ppl|recall MODEL.gguf\n"
                  "                     measure what eviction costs: perplexity, or finding again what was read once\n"
+                 "  bench MODEL        measure speed by context, budget and batch, and where the time goes\n"
                  "  profile MODEL.gguf measure which heads look back, and write it beside the model\n"
                  "  ready              ask a server with these options whether it takes requests (exit code 0: yes)\n"
                  "  config             print a commented roco.conf with every default\n"
@@ -38,6 +39,8 @@ int main(int argc, char **argv)
         return roco_info(argc - 2, argv + 2, environ);
     if (strcmp(command, "eval") == 0)
         return roco_eval(argc - 2, argv + 2, environ);
+    if (strcmp(command, "bench") == 0)
+        return roco_bench_main(argc - 2, argv + 2, environ);
     if (strcmp(command, "profile") == 0)
         return roco_profile(argc - 2, argv + 2, environ);
     if (strcmp(command, "ready") == 0)

@@ -13,6 +13,7 @@ void roco_print_manual(FILE *out)
           ".B roco info\n\\fIMODEL.gguf\\fR [\\fIoptions\\fR]\n.br\n"
           ".B roco eval\nppl|recall \\fIMODEL.gguf\\fR \\-\\-text \\fIFILE\\fR [\\fIoptions\\fR]\n.br\n"
           ".B roco profile\n\\fIMODEL.gguf\\fR [\\fIoptions\\fR]\n.br\n"
+          ".B roco bench\n\\fIMODEL.gguf\\fR [\\fIoptions\\fR]\n.br\n"
           ".B roco ready\n[\\fIoptions\\fR]\n.br\n"
           ".B roco config\n"
           ".SH DESCRIPTION\n"
@@ -24,6 +25,7 @@ void roco_print_manual(FILE *out)
           "\\fBroco eval \\-\\-help\\fR lists its flags.\n"
           "\\fBroco profile\\fR measures which heads look back and writes it beside the model, where "
           "\\fBroco serve\\fR finds it.\n"
+          "\\fBroco bench\\fR measures the engine's speed by context, budget and batch, and where a step's time goes.\n"
           "\\fBroco ready\\fR asks a server with these options whether it takes requests; exit code 0 says yes.\n"
           "\\fBroco config\\fR prints a commented file of options.\n"
           ".SH OPTIONS\n"
@@ -60,7 +62,8 @@ void roco_print_completion(FILE *out)
           out);
     roco_options_print_bash(out);
     fputs("    if ((COMP_CWORD == 1)); then\n"
-          "        mapfile -t COMPREPLY < <(compgen -W 'serve info eval profile ready config manual completion help' "
+          "        mapfile -t COMPREPLY < <(compgen -W 'serve info eval profile bench ready config manual completion "
+          "help' "
           "-- \"$word\")\n"
           "    elif [[ -n ${choices[$before]-} ]]; then\n"
           "        mapfile -t COMPREPLY < <(compgen -W \"${choices[$before]//|/ }\" -- \"$word\")\n"
