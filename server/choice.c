@@ -15,6 +15,7 @@ void roco_choice_free(roco_choice *choice)
 {
     roco_buffer_free(&choice->bytes);
     roco_buffer_free(&choice->text);
+    roco_buffer_free(&choice->places);
 }
 
 /* Length of the ill-formed part at the front: as many bytes as could have begun a character, at least one. */
@@ -61,16 +62,60 @@ static bool match_stops(roco_choice *choice, size_t from)
     return false;
 }
 
+static uint32_t count_characters(const char *text, size_t size)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < size; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
 /* Moves the first `size` held bytes on to the text. */
-static roco_status release(roco_choice *choice, size_t size, bool *stopped)
+static roco_status add_text(roco_choice *choice, size_t size)
 {
     size_t from = choice->text.size;
     roco_status status = roco_append_clean(&choice->text, choice->bytes.data, size);
     if (status)
         return status;
     roco_buffer_consume(&choice->bytes, size);
-    *stopped = match_stops(choice, from);
+    if (choice->places_wanted)
+        choice->characters += count_characters(choice->text.data + from, choice->text.size - from);
     return ROCO_OK;
+}
+
+static roco_status release(roco_choice *choice, size_t size, bool *stopped)
+{
+    size_t from = choice->text.size;
+    roco_status status = add_text(choice, size);
+    if (!status)
+        *stopped = match_stops(choice, from);
+    return status;
+}
+
+static roco_status place_token(roco_choice *choice)
+{
+    if (!choice->places_wanted)
+        return ROCO_OK;
+    const roco_token_place place = {(uint32_t)(choice->sent + choice->text.size), choice->characters};
+    return roco_buffer_append(&choice->places, &place, sizeof place);
+}
+
+roco_status roco_choice_echo(roco_choice *choice, const roco_tokenizer *tokenizer, const int32_t *prompt, uint32_t n,
+                             uint32_t unsaid)
+{
+    roco_status status = ROCO_OK;
+    for (uint32_t i = 0; i < n && !status; i++) {
+        roco_text piece = roco_tokenizer_piece(tokenizer, prompt[i], true);
+        const size_t skipped = piece.size < unsaid ? piece.size : unsaid;
+        unsaid -= (uint32_t)skipped;
+        status = place_token(choice);
+        if (!status)
+            status = roco_buffer_append(&choice->bytes, piece.data + skipped, piece.size - skipped);
+        if (!status)
+            status = add_text(choice, roco_utf8_complete_prefix(choice->bytes.data, choice->bytes.size));
+    }
+    choice->ready = choice->text.size;
+    return status;
 }
 
 roco_status roco_choice_append(roco_choice *choice, const char *data, size_t size, bool *stopped)
@@ -92,8 +137,25 @@ roco_status roco_choice_flush(roco_choice *choice)
 
 void roco_choice_sent(roco_choice *choice)
 {
+    choice->sent += choice->ready;
     roco_buffer_consume(&choice->text, choice->ready);
     choice->ready = 0;
+}
+
+roco_token_place roco_choice_place(const roco_choice *choice, uint32_t index)
+{
+    return ((const roco_token_place *)(const void *)choice->places.data)[index];
+}
+
+uint32_t roco_choice_placed(const roco_choice *choice, uint32_t from)
+{
+    const uint32_t n = (uint32_t)(choice->places.size / sizeof(roco_token_place));
+    const size_t end = choice->sent + choice->ready;
+    if (choice->done && !choice->cut)
+        return n;
+    while (from < n && roco_choice_place(choice, from).byte < end)
+        from++;
+    return from;
 }
 
 static roco_status finish(roco_choice *choice, roco_finish reason)
@@ -112,11 +174,14 @@ static roco_status take_token(roco_choice *choice, const roco_tokenizer *tokeniz
         return finish(choice, ROCO_FINISH_STOP);
     roco_text piece = roco_tokenizer_piece(tokenizer, event->token, false);
     bool stopped = false;
-    roco_status status = roco_choice_append(choice, piece.data, piece.size, &stopped);
+    roco_status status = place_token(choice);
+    if (!status)
+        status = roco_choice_append(choice, piece.data, piece.size, &stopped);
     if (status)
         return status;
     if (stopped) {
         choice->done = true;
+        choice->cut = true;
         choice->finish = ROCO_FINISH_STOP;
         return ROCO_OK;
     }
@@ -130,6 +195,8 @@ roco_status roco_choice_take(roco_choice *choice, const roco_tokenizer *tokenize
     if (event->kind == ROCO_EVENT_TOKEN)
         return take_token(choice, tokenizer, event);
     choice->status = event->finish == ROCO_FINISH_ERROR ? event->status : ROCO_OK;
+    if (event->n_generated == 0) /* the prompt was only read */
+        choice->kv = event->kv;
     return finish(choice, event->finish);
 }
 

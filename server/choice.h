@@ -12,14 +12,26 @@
 #include "scheduler/scheduler.h"
 #include "server/stop.h"
 
+/* Where a token's text begins in the text of its choice, which starts with the prompt when that is echoed. A token that
+ * goes on with a character begins where the character does. */
+typedef struct roco_token_place {
+    uint32_t byte, character;
+} roco_token_place;
+
 typedef struct roco_choice {
     const roco_stop_set *stops; /* borrowed */
     roco_stop_state stop_state;
     roco_buffer bytes; /* an unfinished character, under four bytes between calls */
     roco_buffer text;  /* valid UTF-8: ready bytes first, then what the stop matcher holds back */
     size_t ready;      /* bytes of text that may be sent */
+    size_t sent;       /* bytes of it that were sent before and are gone */
+
+    bool places_wanted;  /* set it before the first token */
+    roco_buffer places;  /* roco_token_place of each token with text of its own; an end token has none */
+    uint32_t characters; /* of all text so far, counted when places are wanted */
 
     bool done;          /* nothing more will be added */
+    bool cut;           /* by a stop string */
     roco_finish finish; /* when done */
     roco_status status; /* when finish is ROCO_FINISH_ERROR */
     uint32_t n_generated;
@@ -30,6 +42,11 @@ typedef struct roco_choice {
 void roco_choice_init(roco_choice *choice, const roco_stop_set *stops);
 void roco_choice_free(roco_choice *choice);
 
+/* The prompt's text goes in front; stop strings are not looked for in it. `unsaid` bytes at its start are left out.
+ * Before the first event. ROCO_NO_MEMORY. */
+roco_status roco_choice_echo(roco_choice *choice, const roco_tokenizer *tokenizer, const int32_t *prompt, uint32_t n,
+                             uint32_t unsaid);
+
 /* Takes an event of the choice's job. An event after `done` changes nothing. */
 roco_status roco_choice_take(roco_choice *choice, const roco_tokenizer *tokenizer, const roco_event *event);
 
@@ -39,6 +56,11 @@ roco_status roco_choice_append(roco_choice *choice, const char *data, size_t siz
 roco_status roco_choice_flush(roco_choice *choice);
 /* Drops the ready bytes, once sent. */
 void roco_choice_sent(roco_choice *choice);
+
+/* How many tokens have their places in the text that was sent or is ready, given that `from` have: once the choice is
+ * done all that have a place at all, but for those that begin behind a stop string's cut. */
+uint32_t roco_choice_placed(const roco_choice *choice, uint32_t from);
+roco_token_place roco_choice_place(const roco_choice *choice, uint32_t index);
 
 /* "stop", "length", or NULL: it failed or goes on. */
 const char *roco_choice_finish_reason(const roco_choice *choice);

@@ -17,8 +17,13 @@ typedef struct roco_completion_slot {
     roco_completion *owner;
     roco_choice choice;
     uint64_t job;
-    bool started, ended; /* left the queue; its last event was taken */
-    bool opened;         /* chat: the chunk with the role was written */
+    uint32_t index;         /* in the reply */
+    roco_logprob *logprobs; /* owned; the job writes them until it ended; NULL: none are kept */
+    uint32_t n_scored;      /* rows of it that are the prompt's */
+    uint32_t n_logprobs;    /* rows that were told */
+    bool taken;             /* best_of: it is one of the best */
+    bool started, ended;    /* left the queue; its last event was taken */
+    bool opened;            /* chat: the chunk with the role was written */
 } roco_completion_slot;
 
 struct roco_completion {

@@ -55,7 +55,7 @@ static roco_status encode(const reader *r, const char *text, roco_ids *ids)
 static roco_status read_ids(const reader *r, const cJSON *array, roco_ids *ids)
 {
     size_t n = (size_t)cJSON_GetArraySize(array);
-    if (n >= r->model->n_context)
+    if (n > r->model->n_context)
         return no_context(r, "", n);
     ids->data = malloc((n ? n : 1) * sizeof *ids->data);
     if (!ids->data)
@@ -199,28 +199,52 @@ static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice
         .top_k = (int32_t)(params->top_k < 0 ? 0 : params->top_k),
         .seed = roco_seed_for_choice(r->seed, choice),
     };
+    if (roco_job_rules_apply(&r->out->rules, params, job))
+        return roco_fail(&r->problem->error, ROCO_NO_MEMORY, NULL, "out of memory");
     return fill_cache(r, job);
 }
 
 static roco_status add_choices(const reader *r, const roco_ids *ids)
 {
     roco_status status = ROCO_OK;
-    if (ids->size >= r->model->n_context)
+    if (ids->size + (r->params->max_tokens != 0) > r->model->n_context)
         return no_context(r, "", ids->size);
     r->out->prompt_tokens += ids->size;
-    for (uint32_t choice = 0; !status && choice < r->params->n; choice++)
+    for (uint32_t choice = 0; !status && choice < r->out->n_tried; choice++)
         status = add_job(r, ids, choice);
+    return status;
+}
+
+/* The tokens may begin with what the server put in front of the text: a begin token, SentencePiece's space. */
+static roco_status measure_unsaid(const reader *r, const char *text, const roco_ids *ids, uint32_t first)
+{
+    const size_t size = strlen(text);
+    roco_buffer said = {0};
+    roco_status status = ROCO_OK;
+    for (size_t i = 0; i < ids->size && !status; i++) {
+        roco_text piece = roco_tokenizer_piece(r->model->tokenizer, ids->data[i], true);
+        status = roco_buffer_append(&said, piece.data, piece.size);
+    }
+    if (status)
+        roco_fail(&r->problem->error, status, NULL, "out of memory");
+    else if (said.size > size && memcmp(said.data + said.size - size, text, size) == 0)
+        for (uint32_t i = first; i < r->out->n; i++)
+            r->out->unsaid[i] = (uint32_t)(said.size - size);
+    roco_buffer_free(&said);
     return status;
 }
 
 /* One prompt: a string or an array of ids. */
 static roco_status add_prompt(const reader *r, const cJSON *prompt)
 {
+    const uint32_t first = r->out->n;
     roco_ids ids = {0};
     roco_status status = cJSON_IsString(prompt) ? encode(r, prompt->valuestring, &ids) : read_ids(r, prompt, &ids);
     if (!status && ids.size == 0)
         status = roco_fail(&r->problem->error, ROCO_INVALID, "prompt", "a prompt holds no tokens");
     status = status ? status : add_choices(r, &ids);
+    if (!status && r->out->echo && cJSON_IsString(prompt))
+        status = measure_unsaid(r, prompt->valuestring, &ids, first);
     roco_ids_free(&ids);
     return status;
 }
@@ -253,10 +277,10 @@ static roco_status check_counts(const reader *r, const cJSON *first)
                                  (unsigned long long)n_prompts);
         }
     }
-    if (n_prompts * (uint64_t)r->params->n > ROCO_MAX_SEQUENCES)
+    if (n_prompts * (uint64_t)r->params->best_of > ROCO_MAX_SEQUENCES)
         return roco_fail(&r->problem->error, ROCO_INVALID, n_prompts > 1 ? "prompt" : "n",
-                         "%llu prompts times n (%lld) are over the limit of %u answers in one request",
-                         (unsigned long long)n_prompts, (long long)r->params->n, ROCO_MAX_SEQUENCES);
+                         "%llu prompts times n or best_of (%lld) are over the limit of %u answers in one request",
+                         (unsigned long long)n_prompts, (long long)r->params->best_of, ROCO_MAX_SEQUENCES);
     return ROCO_OK;
 }
 
@@ -300,7 +324,14 @@ roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpo
         out->stream = params.stream;
         out->include_usage = params.include_usage;
         out->policy = params.policy ? params.policy : model->policy;
+        out->echo = params.echo;
+        out->logprobs = params.logprobs;
+        out->n_top = (uint32_t)params.top_logprobs;
+        out->n_asked = (uint32_t)params.n;
+        out->n_tried = (uint32_t)params.best_of;
         status = check_model(&r);
+        if (!status)
+            status = roco_job_rules_read(&params, model->tokenizer, model->n_vocab, &out->rules, &problem->error);
         if (!status)
             status = endpoint == ROCO_ENDPOINT_CHAT ? add_chat(&r) : add_prompts(&r);
     }
@@ -315,4 +346,5 @@ void roco_completion_jobs_free(roco_completion_jobs *jobs)
     for (uint32_t i = 0; i < jobs->n; i++)
         roco_job_free(jobs->jobs[i]);
     jobs->n = 0;
+    roco_job_rules_free(&jobs->rules);
 }

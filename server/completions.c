@@ -2,6 +2,7 @@
  * Loop thread. */
 #include "config/clock.h"
 #include "config/log.h"
+#include "server/logprobs.h"
 #include "server/sse.h"
 #include "server/writer.h"
 
@@ -56,8 +57,10 @@ static void close_completion(roco_completion *c)
         c->next->previous = c->previous;
     if (--app->n_completions == 0)
         uv_timer_stop(&app->clock);
-    for (uint32_t i = 0; i < c->n_slots; i++)
+    for (uint32_t i = 0; i < c->n_slots; i++) {
         roco_choice_free(&c->slots[i].choice);
+        free(c->slots[i].logprobs);
+    }
     free(c->slots);
     roco_completion_jobs_free(&c->jobs);
     roco_account_release(c->account);
@@ -194,7 +197,8 @@ static void take(roco_completion *c, roco_completion_slot *slot, const roco_even
         fail_job(c, slot);
         return;
     }
-    if (c->streaming && (choice->ready || choice->done)) {
+    /* An echoed prompt is ready at once, its log-probabilities are when the first token is. */
+    if (c->streaming && event->kind != ROCO_EVENT_STARTED && (choice->ready || choice->done)) {
         c->writer->advance(c, slot);
         roco_choice_sent(choice);
         if (!flush(c))
@@ -242,6 +246,20 @@ void roco_completions_tick(roco_app *app)
 
 /* --- jobs --- */
 
+static roco_status open_slot(roco_completion *c, uint32_t index)
+{
+    roco_completion_slot *slot = &c->slots[index];
+    roco_job *job = c->jobs.jobs[index];
+    slot->owner = c;
+    slot->index = index;
+    roco_choice_init(&slot->choice, &c->jobs.stops);
+    roco_status status = roco_logprobs_open(&c->jobs, slot, job);
+    if (!status && c->jobs.echo)
+        status =
+            roco_choice_echo(&slot->choice, c->task.app->tokenizer, job->prompt, job->n_prompt, c->jobs.unsaid[index]);
+    return status;
+}
+
 static roco_status open_slots(roco_completion *c)
 {
     const roco_options *options = c->task.app->options;
@@ -250,11 +268,10 @@ static roco_status open_slots(roco_completion *c)
         return roco_fail(&c->problem.error, ROCO_NO_MEMORY, NULL, "out of memory");
     c->n_slots = c->jobs.n;
     for (uint32_t i = 0; i < c->n_slots; i++) {
-        roco_completion_slot *slot = &c->slots[i];
         roco_job *job = c->jobs.jobs[i];
-        slot->owner = c;
-        roco_choice_init(&slot->choice, &c->jobs.stops);
-        job->user = slot;
+        if (open_slot(c, i))
+            return roco_fail(&c->problem.error, ROCO_NO_MEMORY, NULL, "out of memory");
+        job->user = &c->slots[i];
         job->label = c->label;
         job->share = c->account ? &c->account->share : NULL;
         job->arrival_ns = c->arrival_ns;

@@ -68,6 +68,18 @@ const roco_field roco_chat_fields[] = {
      .type = "object",
      .fallback = "none",
      .help = "more names for the template, such as `enable_thinking`"},
+    {.name = "logprobs",
+     .kind = ROCO_FIELD_BOOLEAN,
+     .offset = offsetof(roco_completion_params, logprobs),
+     .fallback = "false",
+     .help = "the log-probability of each token of the answer"},
+    {.name = "top_logprobs",
+     .kind = ROCO_FIELD_INTEGER,
+     .low = 0,
+     .high = ROCO_MAX_TOP_LOGPROBS,
+     .offset = offsetof(roco_completion_params, top_logprobs),
+     .fallback = "0",
+     .help = "so many of the most probable tokens at its place; wants `logprobs`"},
     IGNORED("store"),
     IGNORED("metadata"),
     IGNORED("service_tier"),
@@ -76,6 +88,8 @@ const roco_field roco_chat_fields[] = {
     IGNORED("parallel_tool_calls"),
     IGNORED("prediction"),
     REFUSED("prompt", NULL),
+    REFUSED("echo", FALSE),
+    REFUSED("best_of", ONE),
     REFUSED("chat_template", NULL),
     REFUSED("documents", EMPTY),
     REFUSED("modalities", NULL),
@@ -93,6 +107,8 @@ roco_status roco_chat_params_read(const cJSON *object, roco_completion_params *o
         return status;
     if (!out->messages)
         return roco_fail(error, ROCO_INVALID, "messages", "messages is missing");
+    if (out->top_logprobs > 0 && !out->logprobs)
+        return roco_fail(error, ROCO_INVALID, "top_logprobs", "top_logprobs wants logprobs to be true");
     if (out->continue_final_message && out->add_generation_prompt == 1)
         return roco_fail(error, ROCO_INVALID, "add_generation_prompt",
                          "add_generation_prompt and continue_final_message ask for opposite things");

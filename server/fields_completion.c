@@ -170,8 +170,8 @@ const roco_field roco_completion_fields[] = {
     CUSTOM("model", read_model, "string", "the served model", "as `/v1/models` names it; another name is a 404"),
     CUSTOM("prompt", read_prompt, "string, array of strings, array of token ids, or array of those", "required",
            "one choice (or `n`) for each prompt, in order; prompts times `n` at most 64"),
-    INTEGER("max_tokens", max_tokens, 1, 2147483647, "256",
-            "most tokens to generate; cut to what is left of the context"),
+    INTEGER("max_tokens", max_tokens, 0, 2147483647, "256",
+            "most tokens to generate; cut to what is left of the context; 0: the prompt is only read"),
     INTEGER("max_completion_tokens", max_completion_tokens, 1, 2147483647, "", "the same under its newer name"),
     NUMBER("temperature", temperature, 0, 2, "1", "0 is greedy"),
     NUMBER("top_p", top_p, 0, 1, "1", "keeps the most likely tokens up to this sum; 0 keeps one"),
@@ -181,6 +181,24 @@ const roco_field roco_completion_fields[] = {
     CUSTOM("stop", read_stop, "string of 1 to 256 bytes, or array of up to 4", "none",
            "the answer ends before the first of these"),
     INTEGER("n", n, 1, ROCO_MAX_CHOICES, "1", "answers for each prompt"),
+    INTEGER("best_of", best_of, 1, ROCO_MAX_CHOICES, "`n`",
+            "answers to generate for each prompt, at least `n`, of which the `n` with the highest mean log-probability "
+            "of their tokens are returned, the best first; not with `stream`"),
+    CUSTOM("logprobs", roco_read_logprobs, "integer 0..5, or false", "none",
+           "the log-probability of each token, and so many of the most probable ones at its place"),
+    BOOLEAN("echo", echo, "put the prompt in front of the answer, with its log-probabilities if those are asked for"),
+    NUMBER("frequency_penalty", frequency_penalty, -2, 2, "0",
+           "subtracted from a token's logit for each time it is in the answer"),
+    NUMBER("presence_penalty", presence_penalty, -2, 2, "0", "subtracted once when it is in the answer at all"),
+    NUMBER("repetition_penalty", repetition_penalty, 0.1, 10, "1",
+           "divides a positive logit, and multiplies a negative one, of a token that is in the prompt or the answer"),
+    CUSTOM("logit_bias", roco_read_logit_bias, "object: token id as string -> number -100..100, up to 300", "none",
+           "added to these tokens' logits"),
+    INTEGER("min_tokens", min_tokens, 0, 2147483647, "0",
+            "no end token and none of `stop_token_ids` before so many tokens; stop strings end the answer all the "
+           "same"),
+    CUSTOM("stop_token_ids", roco_read_stop_token_ids, "array of up to 64 token ids", "none",
+           "end the answer as the model's own end tokens do, without text"),
     BOOLEAN("stream", stream, "send the answer as server-sent events"),
     CUSTOM("stream_options", read_stream_options, "object", "none", "`include_usage`: one more event with the usage"),
     BOOLEAN("ignore_eos", ignore_eos, "go on to max_tokens, whatever the model says"),
@@ -202,14 +220,12 @@ const roco_field roco_completion_fields[] = {
 
     IGNORED("user", "taken and not used"),
 
-    REFUSED("logprobs", FALSE), REFUSED("echo", FALSE), REFUSED("best_of", ONE), REFUSED("suffix", EMPTY),
-    REFUSED("logit_bias", EMPTY), REFUSED("presence_penalty", ZERO), REFUSED("frequency_penalty", ZERO),
-    REFUSED("response_format", TEXT), REFUSED("tools", EMPTY), REFUSED("tool_choice", NONE),
+    REFUSED("suffix", EMPTY), REFUSED("response_format", TEXT), REFUSED("tools", EMPTY), REFUSED("tool_choice", NONE),
     REFUSED("functions", EMPTY), REFUSED("function_call", NONE), REFUSED("messages", NULL),
     REFUSED("top_logprobs", ZERO), REFUSED("prompt_logprobs", NULL),
     /* other servers' fields that would change the answer */
-    REFUSED("repetition_penalty", ONE), REFUSED("repeat_penalty", ONE), REFUSED("length_penalty", ONE),
-    REFUSED("min_tokens", ZERO), REFUSED("n_predict", NULL), REFUSED("stop_token_ids", EMPTY),
+    REFUSED("repeat_penalty", ONE), REFUSED("length_penalty", ONE),
+    REFUSED("n_predict", NULL), 
     REFUSED("bad_words", EMPTY), REFUSED("typical_p", ONE), REFUSED("mirostat", ZERO), REFUSED("dry_multiplier", ZERO),
     REFUSED("xtc_probability", ZERO), REFUSED("use_beam_search", FALSE), REFUSED("grammar", EMPTY),
     REFUSED("json_schema", NULL), REFUSED("guided_json", NULL), REFUSED("guided_regex", EMPTY),
@@ -233,6 +249,8 @@ roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco
         .top_p = 1,
         .seed = ROCO_ABSENT,
         .n = 1,
+        .best_of = ROCO_ABSENT,
+        .repetition_penalty = 1,
         .kv_sink = ROCO_ABSENT,
         .kv_recent = ROCO_ABSENT,
         .kv_stride = ROCO_ABSENT,
@@ -240,11 +258,22 @@ roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco
     roco_status status = roco_fields_read(fields, object, out, error);
     if (status)
         return status;
+    if (out->best_of == ROCO_ABSENT)
+        out->best_of = out->n;
+    if (out->best_of < out->n)
+        return roco_fail(error, ROCO_INVALID, "best_of", "best_of is %lld; it must be at least n, which is %lld",
+                         (long long)out->best_of, (long long)out->n);
+    if (out->stream && out->best_of > out->n)
+        return roco_fail(error, ROCO_INVALID, "best_of",
+                         "best_of over n cannot be streamed: the best is known only at the end");
     if (out->max_tokens == ROCO_ABSENT)
         out->max_tokens = out->max_completion_tokens;
     else if (out->max_completion_tokens != ROCO_ABSENT && out->max_completion_tokens != out->max_tokens)
         return roco_fail(error, ROCO_INVALID, "max_completion_tokens",
                          "max_tokens and max_completion_tokens differ; give one of them");
+    if (out->max_tokens != ROCO_ABSENT && out->min_tokens > out->max_tokens)
+        return roco_fail(error, ROCO_INVALID, "min_tokens", "min_tokens is %lld, over max_tokens, which is %lld",
+                         (long long)out->min_tokens, (long long)out->max_tokens);
     return ROCO_OK;
 }
 

@@ -14,6 +14,9 @@
 #define ROCO_DEFAULT_MAX_TOKENS  256 /* or what is left of the context, whichever is less */
 #define ROCO_DEFAULT_CHAT_TOKENS 2048
 #define ROCO_MIN_BUDGET          32
+#define ROCO_MAX_LOGPROBS        5u /* `logprobs` of completions; chats: ROCO_MAX_TOP_LOGPROBS */
+#define ROCO_MAX_BIASES          300
+#define ROCO_MAX_STOP_TOKENS     64u
 
 /* Absent integers of which every value means something. */
 #define ROCO_ABSENT INT64_MIN
@@ -36,6 +39,14 @@ typedef struct roco_completion_params {
     int64_t top_k; /* -1 and 0: off */
     int64_t seed;  /* ROCO_ABSENT: a random one */
     int64_t n;
+    int64_t best_of;      /* ROCO_ABSENT: n */
+    bool logprobs;        /* wanted, with that many */
+    int64_t top_logprobs; /* most probable tokens beside each */
+    bool echo;
+    double frequency_penalty, presence_penalty, repetition_penalty; /* 0, 0, 1: off */
+    const cJSON *logit_bias;                                        /* borrowed, an object; NULL: none */
+    const cJSON *stop_token_ids;                                    /* borrowed, an array; NULL: none */
+    int64_t min_tokens;
     bool stream, include_usage, ignore_eos;
     roco_stop_set stops;
     double kv_budget;           /* tokens from ROCO_MIN_BUDGET, or a share of the prompt in (0, 1); 0: the default */
@@ -47,6 +58,11 @@ typedef struct roco_completion_params {
     uint32_t pin_roles; /* bit r: roco_roles[r] */
     int64_t kv_stride;  /* ROCO_ABSENT: the server's */
 } roco_completion_params;
+
+/* The readers of fields that are more than a number or a flag and concern the tokens of an answer (fields_tokens.c). */
+roco_status roco_read_logprobs(const cJSON *value, void *out, roco_error *error);
+roco_status roco_read_logit_bias(const cJSON *value, void *out, roco_error *error);
+roco_status roco_read_stop_token_ids(const cJSON *value, void *out, roco_error *error);
 
 extern const roco_field roco_completion_fields[];
 /* fields_chat.c; those of completions follow as `more`. */

@@ -2,6 +2,7 @@
 #include "server/writer.h"
 
 #include "server/http_errors.h"
+#include "server/logprobs.h"
 #include "server/sse.h"
 
 #include <string.h>
@@ -39,12 +40,17 @@ void roco_writer_head(roco_completion *c, const char *object)
 
 void roco_writer_begin_choice(roco_completion *c, const roco_completion_slot *slot)
 {
-    roco_json_format(&c->out, "{\"index\":%u,", (unsigned)(slot - c->slots));
+    roco_json_format(&c->out, "{\"index\":%u,", slot->index);
 }
 
-void roco_writer_end_choice(roco_completion *c, const char *reason)
+void roco_writer_end_choice(roco_completion *c, roco_completion_slot *slot, const char *reason)
 {
-    roco_json_raw(&c->out, ",\"logprobs\":null,\"finish_reason\":");
+    roco_json_raw(&c->out, ",\"logprobs\":");
+    if (slot)
+        roco_logprobs_write(c, slot);
+    else
+        roco_json_raw(&c->out, "null");
+    roco_json_raw(&c->out, ",\"finish_reason\":");
     if (reason)
         roco_json_format(&c->out, "\"%s\"}", reason);
     else

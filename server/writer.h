@@ -27,9 +27,10 @@ extern const roco_writer roco_chat_writer; /* /v1/chat/completions */
 void roco_writer_head(roco_completion *c, const char *object);
 void roco_writer_begin_chunk(roco_completion *c, const char *object);
 void roco_writer_end_chunk(roco_completion *c);
-/* Up to the choice's own member, and what comes after it. */
+/* Up to the choice's own member, and what comes after it: the log-probabilities that go with its text (`slot` NULL:
+ * none now) and the reason. */
 void roco_writer_begin_choice(roco_completion *c, const roco_completion_slot *slot);
-void roco_writer_end_choice(roco_completion *c, const char *reason);
+void roco_writer_end_choice(roco_completion *c, roco_completion_slot *slot, const char *reason);
 /* Closes the choices, adds the usage and closes the object. */
 void roco_writer_usage(roco_completion *c);
 void roco_writer_end_stream(roco_completion *c, const char *object);

@@ -3,13 +3,13 @@
 
 static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";
 
-static void write_message(roco_completion *c, const roco_completion_slot *slot)
+static void write_message(roco_completion *c, roco_completion_slot *slot)
 {
     roco_writer_begin_choice(c, slot);
     roco_json_raw(&c->out, "\"message\":{\"role\":\"assistant\",\"content\":");
     roco_json_string(&c->out, slot->choice.text.data, slot->choice.ready);
     roco_json_raw(&c->out, ",\"refusal\":null}");
-    roco_writer_end_choice(c, roco_choice_finish_reason(&slot->choice));
+    roco_writer_end_choice(c, slot, roco_choice_finish_reason(&slot->choice));
 }
 
 static void whole(roco_completion *c)
@@ -30,10 +30,10 @@ static void begin_delta(roco_completion *c, const roco_completion_slot *slot)
     roco_json_raw(&c->out, "\"delta\":{");
 }
 
-static void end_delta(roco_completion *c, const char *reason)
+static void end_delta(roco_completion *c, roco_completion_slot *slot, const char *reason)
 {
     roco_json_raw(&c->out, "}");
-    roco_writer_end_choice(c, reason);
+    roco_writer_end_choice(c, slot, reason);
     roco_writer_end_chunk(c);
 }
 
@@ -44,18 +44,18 @@ static void advance(roco_completion *c, roco_completion_slot *slot)
     if (!slot->opened) {
         begin_delta(c, slot);
         roco_json_raw(&c->out, "\"role\":\"assistant\",\"content\":\"\"");
-        end_delta(c, NULL);
+        end_delta(c, NULL, NULL);
         slot->opened = true;
     }
     if (slot->choice.ready) {
         begin_delta(c, slot);
         roco_json_raw(&c->out, "\"content\":");
         roco_json_string(&c->out, slot->choice.text.data, slot->choice.ready);
-        end_delta(c, NULL);
+        end_delta(c, slot, NULL);
     }
     if (reason) {
         begin_delta(c, slot);
-        end_delta(c, reason);
+        end_delta(c, slot, reason);
     }
 }
 

@@ -38,7 +38,7 @@ FIELDS = [
     ("top_k", [-5, 1.5, "x", 10**12]),
     ("min_p", [-0.1, 1.1]),
     ("seed", [9007199254740993, 1.5, "7", -9007199254740993]),
-    ("max_tokens", [0, -1, 1.5, "8", 3000000000000000000]),
+    ("max_tokens", [-1, 1.5, "8", 3000000000000000000]),
     ("n", [0, -1, 1.5, 100000, "2"]),
     ("stop", [[None], [7], {"a": 1}, ["a", "b", "c", "d", "e"], "x" * 100000, 7, ""]),
     ("stream", [1, "true"]),
@@ -49,13 +49,17 @@ FIELDS = [
     ("kv_recent", [-1, "x", 10**6]),
     ("prompt", [[], [[]], [-1], [49152], 7, {}, [1.5], ["a", 1], [None], ""]),
     ("ignore_eos", ["x"]),
-    ("logprobs", [-1, 150000, 1, 5]),
-    ("best_of", [1000, 2]),
-    ("echo", [True]),
+    ("logprobs", [-1, 150000, 6, 1.5, True, "1"]),
+    ("top_logprobs", [1, 1000]),
+    ("best_of", [0, 17, 1000]),
+    ("echo", [1, "true"]),
     ("suffix", ["x"]),
-    ("logit_bias", [{"5": 1}, {str(i): 1 for i in range(100000)}]),
-    ("presence_penalty", [0.5]),
-    ("frequency_penalty", [0.5]),
+    ("logit_bias", [[5], {"x": 1}, {"49152": 1}, {"5": 101}, {"5": "1"}, {str(i): 1 for i in range(100000)}]),
+    ("presence_penalty", [2.5, "0"]),
+    ("frequency_penalty", [-2.5]),
+    ("repetition_penalty", [0, -1]),
+    ("min_tokens", [-1, 2]),
+    ("stop_token_ids", [[49152], [-1], 7, ["a"], list(range(65))]),
     ("response_format", [{"type": "json_object"}]),
     ("tools", [[{"type": "function"}]]),
 ]
@@ -71,6 +75,7 @@ def test_a_bad_value_is_named(server, field, value):
 
 @pytest.mark.parametrize("field, value", [
     ("presence_penalty", 0), ("frequency_penalty", 0), ("best_of", 1), ("echo", False), ("logit_bias", {}),
+    ("logprobs", False), ("min_tokens", 0), ("stop_token_ids", []), ("repetition_penalty", 1), ("max_tokens", 0),
     ("user", "somebody"), ("metadata", {"a": 1}), ("a_field_nobody_knows", [1]), ("seed", 0), ("top_p", 1), ("n", 1),
     ("seed", 9007199254740991), ("stop", []), ("kv_budget", 0.5), ("kv_budget", 32), ("kv_policy", "recency")])
 def test_a_harmless_value_is_taken(server, field, value):

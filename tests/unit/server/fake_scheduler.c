@@ -1,5 +1,6 @@
 #include "fake_scheduler.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,11 +63,23 @@ static void finish(roco_scheduler *s, fake_job *f, roco_finish reason, roco_stat
     f->job = NULL;
 }
 
+/* Of token number `index` of the sequence. */
+static void score(const roco_job *job, uint32_t index, int32_t token)
+{
+    if (!job->logprobs)
+        return;
+    roco_logprob *row = job->logprobs + (size_t)(job->score_prompt ? index : index - job->n_prompt) * (1 + job->n_top);
+    row[0] = (roco_logprob){token, index ? -(float)index : -INFINITY};
+    for (uint32_t i = 1; i <= job->n_top; i++)
+        row[i] = (roco_logprob){3 + 'a' + (int32_t)i - 1, -(float)i / 8};
+}
+
 static void draw(roco_scheduler *s, fake_job *f)
 {
     roco_job *job = f->job;
     bool over = f->n_generated >= job->n_prompt && !job->ignore_eos;
     int32_t token = over ? 0 : job->prompt[f->n_generated % job->n_prompt];
+    score(job, job->n_prompt + f->n_generated, token);
     f->n_generated++;
     roco_event event = event_of(f, ROCO_EVENT_TOKEN);
     event.token = token;
@@ -93,6 +106,12 @@ static void play(roco_scheduler *s, fake_job *f)
     if (!f->started) {
         f->started = true;
         push(s, event_of(f, ROCO_EVENT_STARTED));
+        for (uint32_t i = 0; i < f->job->n_prompt && f->job->score_prompt; i++)
+            score(f->job, i, f->job->prompt[i]);
+    }
+    if (f->job->max_tokens == 0) {
+        finish(s, f, ROCO_FINISH_LENGTH, ROCO_OK);
+        return;
     }
     if (script == FAKE_NUMERIC)
         finish(s, f, ROCO_FINISH_ERROR, ROCO_NUMERIC);

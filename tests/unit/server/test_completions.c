@@ -163,7 +163,7 @@ static void test_refused(void **state)
     api_expect_error(app, "{\"prompt\":\"\xff\xfe\"}", 400, NULL, "invalid_value", "UTF-8");
     api_expect_error(app, "{\"prompt\":\"a\\u0000\"}", 400, NULL, "invalid_value", "u0000");
     api_expect_error(app, "{\"prompt\":\"a\",\"model\":\"gpt-9-unknown\"}", 404, "model", "model_not_found", "exist");
-    api_expect_error(app, "{\"prompt\":\"a\",\"echo\":true}", 400, "echo", "unsupported_parameter", "not supported");
+    api_expect_error(app, "{\"prompt\":\"a\",\"suffix\":\"x\"}", 400, "suffix", "unsupported_parameter", "not");
     api_expect_error(app, "{\"prompt\":\"a\",\"n\":1.5}", 400, "n", "invalid_value", "from 1 to 16");
     api_expect_error(app, "{\"prompt\":\"\"}", 400, "prompt", "invalid_value", "no tokens");
     api_expect_error(app, "{\"prompt\":[]}", 400, "prompt", "invalid_value", "empty");
