@@ -28,8 +28,8 @@ static uint64_t guarded(const roco_cache_spec *spec)
 static roco_head_shares shares_for(const roco_engine *engine, const roco_cache_spec *spec)
 {
     const uint32_t capped = spec->length - spec->uncapped;
-    const bool by_profile = engine->info.has_profile && !spec->uniform && !spec->head_budgets && spec->policy->evicts &&
-                            spec->budget < capped && guarded(spec) < spec->budget;
+    const bool by_profile = engine->info.has_profile && !spec->uniform && !spec->by_rank && !spec->head_budgets &&
+                            spec->policy->evicts && spec->budget < capped && guarded(spec) < spec->budget;
     if (!by_profile)
         return (roco_head_shares){0};
     return roco_head_shares_make(engine->n_ranked, engine->n_needed, spec->budget, capped, (uint32_t)guarded(spec),
@@ -91,9 +91,10 @@ uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec
 
 static roco_status check_spec(const roco_engine *engine, const roco_cache_spec *spec, roco_error *error)
 {
-    if (spec->length < 1 || spec->length > engine->info.n_context)
+    const uint32_t longest = spec->by_rank ? ROCO_MAX_STREAM : engine->info.n_context;
+    if (spec->length < 1 || spec->length > longest)
         return roco_fail(error, ROCO_INVALID, "length", "a sequence of %u tokens; allowed: 1..%u", spec->length,
-                         engine->info.n_context);
+                         longest);
     if (spec->stride > engine->info.stride)
         return roco_fail(error, ROCO_INVALID, "kv_stride", "a stride of %u tokens; allowed: 1..%u", spec->stride,
                          engine->info.stride);
@@ -103,6 +104,11 @@ static roco_status check_spec(const roco_engine *engine, const roco_cache_spec *
         const roco_kv_head made = head_make(engine, spec, &shares, head);
         const uint32_t slots = made.budget - made.reserved;
         ROCO_CHECK(made.type != ROCO_KV_F32 || engine->info.layout.type == ROCO_KV_F32);
+        if (spec->by_rank && (uint64_t)made.budget + engine->info.stride > engine->info.n_context)
+            return roco_fail(error, ROCO_INVALID, "kv_budget",
+                             "with kv_positions \"cache\" a head's cache (%u tokens) and a stride (%u) must fit into "
+                             "the context of %u",
+                             made.budget, engine->info.stride, engine->info.n_context);
         /* A head that holds its whole window gives up what has left it: no policy is asked. */
         if (slots < most_slots(engine, spec, head) && guarded(spec) >= slots)
             return roco_fail(error, ROCO_INVALID, "kv_budget",
@@ -147,6 +153,8 @@ roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, co
                             roco_error *error)
 {
     roco_status status = check_spec(engine, spec, error);
+    if (!status && spec->by_rank)
+        status = roco_ranks_open(engine, error);
     if (status)
         return status;
     roco_cache *cache = calloc(1, sizeof *cache);
@@ -155,7 +163,8 @@ roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, co
     cache->n_heads = count_heads(engine);
     cache->stride = spec->stride ? spec->stride : engine->info.stride;
     cache->n_pages = roco_cache_pages(engine, spec);
-    cache->sequence = (roco_kv_sequence){.policy = spec->policy, .sink = spec->sink, .recent = spec->recent};
+    cache->sequence = (roco_kv_sequence){
+        .policy = spec->policy, .by_rank = spec->by_rank, .sink = spec->sink, .recent = spec->recent};
     status = deal_pages(engine, spec, pages, cache);
     if (status) {
         roco_cache_close(engine, cache);

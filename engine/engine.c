@@ -177,8 +177,8 @@ static void close_device(roco_engine *e)
     roco_times_stop(e);
     const roco_backend_ops *ops = e->backend->ops;
     roco_buffers *b = &e->buffers;
-    float *buffers[] = {b->x,  b->h,       b->q,     b->k,      b->v,      b->attended, b->gate,
-                        b->up, b->cosines, b->sines, b->picked, b->logits, e->pool};
+    float *buffers[] = {b->rank_cosines, b->rank_sines, b->x,       b->h,     b->q,      b->k,      b->v,   b->attended,
+                        b->gate,         b->up,         b->cosines, b->sines, b->picked, b->logits, e->pool};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         ops->memory_close(e->backend, buffers[i]);
     roco_model_close(&e->model, e->backend);

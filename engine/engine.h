@@ -63,16 +63,21 @@ const roco_engine_info *roco_engine_describe(const roco_engine *engine);
  * the higher. Copies. Before the first cache and the first question for pages. ROCO_NO_MEMORY. */
 roco_status roco_engine_use_profile(roco_engine *engine, const float *scores, roco_error *error);
 
+/* Tokens of the longest sequence whose positions are ranks in the cache. */
+#define ROCO_MAX_STREAM (1u << 30)
+
 /* What a sequence's cache must be able to hold. */
 typedef struct roco_cache_spec {
     const roco_policy *policy;
     uint32_t budget; /* average tokens a head may hold; ignored by policies that do not evict */
-    uint32_t length; /* prompt + max_tokens, 1..n_context */
+    uint32_t length; /* prompt + max_tokens, 1..n_context, by rank 1..ROCO_MAX_STREAM */
     uint32_t sink, recent;
     uint32_t uncapped;    /* tokens at the end, the answer's, that are kept on top of the budget; < length */
     const roco_pin *pins; /* [n_pins] never evicted, but by a sliding window. Borrowed for the call. */
     uint32_t n_pins;
     uint32_t stride;              /* prompt tokens between two evictions, 1 up to the engine's; 0: the engine's */
+    bool by_rank;                 /* positions are ranks in the cache: `length` may pass n_context, slots and a stride
+                                     may not. Implies uniform. */
     bool uniform;                 /* all heads get `budget`, though the engine has a head profile */
     const uint32_t *head_budgets; /* [n_layers * n_kv_heads], layer-major: the heads' own budgets. NULL: by the engine's
                                      profile, else all equal to budget. Borrowed for the call. */

@@ -80,6 +80,7 @@ static void attention_block(roco_engine *e, uint32_t l, uint32_t n, uint32_t n_c
                                 .out = b->attended,
                                 .chunks = e->chunks,
                                 .n_chunks = n_chunks,
+                                .rank_rope = roco_ranks_of_layer(e, l),
                                 .layout = e->info.layout,
                                 .pool = e->pool};
     e->backend->ops->attention(e->backend, &attention);

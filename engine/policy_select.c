@@ -1,7 +1,6 @@
-/* Quickselect over slot indices; the order of positions, and what neighbours in it share. */
+/* Quickselect over slot indices; what neighbours in position order share. */
 #include "engine/policy_select.h"
-
-#include <stddef.h>
+#include "kernels/order.h"
 
 static void swap(uint32_t *a, uint32_t *b)
 {
@@ -66,28 +65,10 @@ void roco_select_unprotected(const roco_policy_view *view, uint32_t surplus, uin
     roco_select_finish(view->n, view->order, surplus, view->scratch, victims);
 }
 
-/* Shell's sort (CACM 2, 1959) with Ciura's distances: no memory of its own, and the slots are half in order mostly. */
-void roco_select_by_position(const roco_policy_view *view)
-{
-    static const uint32_t distances[] = {88591, 39373, 17499, 7777, 3456, 1536, 701, 301, 132, 57, 23, 10, 4, 1};
-    uint32_t *order = view->order;
-    for (uint32_t j = 0; j < view->n; j++)
-        order[j] = j;
-    for (size_t d = 0; d < sizeof distances / sizeof *distances; d++)
-        for (uint32_t i = distances[d]; i < view->n; i++) {
-            const uint32_t moved = order[i];
-            uint32_t at = i;
-            for (; at >= distances[d] && view->position[order[at - distances[d]]] > view->position[moved];
-                 at -= distances[d])
-                order[at] = order[at - distances[d]];
-            order[at] = moved;
-        }
-}
-
 void roco_select_pool(const roco_policy_view *view, uint32_t width, bool maximum, const double *from, double *to)
 {
     const uint32_t half = width / 2;
-    roco_select_by_position(view);
+    roco_order_by_position(view->position, view->n, view->order);
     for (uint32_t i = 0; i < view->n; i++) {
         const uint32_t first = i < half ? 0 : i - half, end = i + half + 1 < view->n ? i + half + 1 : view->n;
         double sum = 0, highest = -INFINITY;

@@ -36,9 +36,6 @@ static inline double roco_policy_mean_key(const roco_policy_view *view, uint32_t
     return roco_policy_key(view->sum[j]) / ((double)view->now - view->position[j] + 1);
 }
 
-/* Fills view->order with all slots, oldest token first. */
-void roco_select_by_position(const roco_policy_view *view);
-
 /* Moves keys of neighbours: to[j] = mean, or maximum, of from over the `width` (odd) tokens around j in position order,
  * fewer at the ends. Both [n]. Overwrites view->order. */
 void roco_select_pool(const roco_policy_view *view, uint32_t width, bool maximum, const double *from, double *to);

@@ -5,6 +5,7 @@
  *   step.c      one step: items to chunks, forward, logits, sampling
  *   forward.c   the model's forward pass over the backend's operations
  *   times.c     where a step's time goes, when asked
+ *   ranks.c     rotations of sequences whose positions are ranks in the cache
  *   profile_*.c which heads retrieve: measuring, files, and the budgets that follow
  */
 #ifndef ROCO_ENGINE_STATE_H
@@ -38,8 +39,10 @@ typedef struct roco_buffers {
     float *attended;        /* [rows, n_heads * value_dim] */
     float *gate, *up;       /* [rows, ffn_width] */
     float *cosines, *sines; /* [n_ropes, rows, rope_dim / 2] */
-    float *picked;          /* [ROCO_LOGIT_ROWS, width] rows whose logits are wanted */
-    float *logits;          /* [ROCO_LOGIT_ROWS, n_vocab] */
+    float *rank_cosines,
+        *rank_sines; /* [n_ropes, n_context, rope_dim / 2], of the first sequence by rank on; or NULL */
+    float *picked;   /* [ROCO_LOGIT_ROWS, width] rows whose logits are wanted */
+    float *logits;   /* [ROCO_LOGIT_ROWS, n_vocab] */
 } roco_buffers;
 
 typedef struct roco_times roco_times;
@@ -75,6 +78,11 @@ static inline size_t roco_rope_offset(const roco_engine *engine, uint32_t rope)
 {
     return (size_t)rope * engine->info.step_tokens * (engine->model.shape.rope_dim / 2);
 }
+
+/* What a layer's attention rotates by; the tables' own must be there for sequences by rank. */
+roco_rank_rope roco_ranks_of_layer(const roco_engine *engine, uint32_t layer);
+/* Makes the tables, once. ROCO_UNSUPPORTED by the backend, ROCO_NO_MEMORY. */
+roco_status roco_ranks_open(roco_engine *engine, roco_error *error);
 
 /* x = embedding of ids, then all layers; chunks cover rows 0..n_rows-1. Buffers hold cosines and sines. */
 void roco_forward(roco_engine *engine, uint32_t n_rows, uint32_t n_chunks);

@@ -38,7 +38,7 @@ static uint32_t add_chunks(roco_engine *e, const roco_step_item *item, uint32_t 
     return n_chunks;
 }
 
-static void fill_row(roco_engine *e, uint32_t row, int32_t id, uint32_t position)
+static void fill_row(roco_engine *e, uint32_t row, int32_t id, uint32_t position, bool by_rank)
 {
     const roco_shape *s = &e->model.shape;
     const uint32_t half = s->rope_dim / 2;
@@ -48,6 +48,11 @@ static void fill_row(roco_engine *e, uint32_t row, int32_t id, uint32_t position
         const double *frequencies = e->model.rope_frequencies + (size_t)r * half;
         const size_t at = roco_rope_offset(e, r) + (size_t)row * half;
         for (uint32_t i = 0; i < half; i++) {
+            if (by_rank) { /* rotated where the rank is known */
+                e->host_cosines[at + i] = 1;
+                e->host_sines[at + i] = 0;
+                continue;
+            }
             const double angle = position * frequencies[i];
             e->host_cosines[at + i] = (float)(cos(angle) * s->ropes[r].magnitude);
             e->host_sines[at + i] = (float)(sin(angle) * s->ropes[r].magnitude);
@@ -66,7 +71,7 @@ static uint32_t pack(roco_engine *e, roco_step_item *items, uint32_t n_items, ui
         const uint32_t position = item->cache->length;
         *n_chunks += add_chunks(e, item, rows, e->chunks + *n_chunks);
         for (uint32_t t = 0; t < item->n_tokens; t++)
-            fill_row(e, rows + t, item->tokens[t], position + t);
+            fill_row(e, rows + t, item->tokens[t], position + t, item->cache->sequence.by_rank);
         rows += item->n_tokens;
         item->status = ROCO_OK;
     }

@@ -50,6 +50,8 @@ typedef struct roco_kv_head {
 /* One sequence's cache as the attention operation sees it. */
 typedef struct roco_kv_sequence {
     const roco_policy *policy;
+    bool by_rank; /* q and k come unrotated and are rotated by rank: a token's is the number of older ones in the head's
+                     cache, a row's the number of those it sees before itself */
     uint32_t sink, recent;
     const roco_pin *pins; /* [n_pins] host memory */
     uint32_t n_pins;
@@ -66,6 +68,13 @@ typedef struct roco_chunk {
     bool
         decode; /* one generated token: written over the victim; else a prompt stride: attend, then evict the surplus */
 } roco_chunk;
+
+/* Rotations by rank: [n ranks, dim / 2] each, in device memory; pairs as in the operation `rope`. */
+typedef struct roco_rank_rope {
+    const float *cosines, *sines;
+    uint32_t dim;
+    bool halves;
+} roco_rank_rope;
 
 /* One layer's attention for the whole batch.
  *
@@ -92,8 +101,9 @@ typedef struct roco_attention {
     float *out;      /* [n, n_heads * value_dim] */
     const roco_chunk *chunks;
     uint32_t n_chunks;
-    roco_kv_layout layout; /* the pool's; a head's own follows from its type */
-    void *pool;            /* device memory, n_pages * layout.page_bytes, 64-byte aligned */
+    roco_rank_rope rank_rope; /* of this layer, for sequences by rank */
+    roco_kv_layout layout;    /* the pool's; a head's own follows from its type */
+    void *pool;               /* device memory, n_pages * layout.page_bytes, 64-byte aligned */
 } roco_attention;
 
 typedef struct roco_backend roco_backend;
@@ -112,6 +122,7 @@ typedef struct roco_backend_config {
 
 typedef struct roco_backend_ops {
     const char *name;
+    bool takes_ranks; /* attention knows sequences by rank */
 
     void (*close)(roco_backend *backend);
     /* "cpu, 2 threads, avx512-vnni": for the log. Borrowed until close. */

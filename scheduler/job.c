@@ -28,6 +28,7 @@ roco_cache_spec roco_job_spec(const roco_job *job)
         .sink = job->sink,
         .recent = job->recent,
         .stride = job->stride,
+        .by_rank = job->by_rank,
         .uniform = job->uniform,
         .uncapped = job->uncapped,
         .pins = job->pins,
@@ -39,7 +40,11 @@ static roco_status check_length(const roco_engine_info *info, const roco_job *jo
 {
     if (job->n_prompt == 0 || !job->prompt)
         return roco_fail(error, ROCO_INVALID, "prompt", "the prompt is empty; at least one token is needed");
-    if ((uint64_t)job->n_prompt + job->max_tokens > info->n_context)
+    const uint64_t length = (uint64_t)job->n_prompt + job->max_tokens;
+    if (job->by_rank && length > ROCO_MAX_STREAM)
+        return roco_fail(error, ROCO_TOO_LARGE, "prompt", "prompt and answer may be at most %u tokens together",
+                         ROCO_MAX_STREAM);
+    if (!job->by_rank && length > info->n_context)
         return roco_fail(error, ROCO_TOO_LARGE, "prompt",
                          "the prompt has %u tokens and max_tokens asks for %u more; together they may be at most %u, "
                          "the context length",
@@ -70,7 +75,15 @@ static roco_status check_cache(const roco_engine *engine, roco_job *job, roco_er
                          "which are %u, %u and %llu",
                          job->budget, job->sink, job->recent, (unsigned long long)pinned);
     roco_cache_spec spec = roco_job_spec(job);
-    uint32_t n_pages = roco_engine_describe(engine)->n_pages;
+    const roco_engine_info *info = roco_engine_describe(engine);
+    const uint64_t wanted = job->policy->evicts ? (uint64_t)job->budget + job->uncapped : spec.length;
+    const uint64_t slots = wanted < spec.length ? wanted : spec.length;
+    if (job->by_rank && slots + info->stride > info->n_context)
+        return roco_fail(error, ROCO_TOO_LARGE, "kv_budget",
+                         "with kv_positions \"cache\" what a head holds (%llu tokens) and a stride (%u) must fit into "
+                         "the context of %u; choose a smaller kv_budget, and a kv_policy that evicts",
+                         (unsigned long long)slots, info->stride, info->n_context);
+    uint32_t n_pages = info->n_pages;
     job->pages = roco_cache_pages(engine, &spec);
     if (job->pages > n_pages)
         return roco_fail(error, ROCO_TOO_LARGE, "kv_budget",

@@ -38,10 +38,16 @@ static roco_status no_context(const reader *r, const char *more, size_t n_tokens
         more, n_tokens, r->model->n_context);
 }
 
+/* Tokens that prompt and answer may have together. */
+static size_t longest(const reader *r)
+{
+    return r->params->kv_by_rank ? ROCO_MAX_STREAM : r->model->n_context;
+}
+
 /* The exact length is worth some work for the error text, but not without end. */
 static size_t most_ids(const reader *r)
 {
-    return 4 * (size_t)r->model->n_context;
+    return r->params->kv_by_rank ? ROCO_MAX_STREAM : 4 * (size_t)r->model->n_context;
 }
 
 static roco_status encode(const reader *r, const char *text, roco_ids *ids)
@@ -55,7 +61,7 @@ static roco_status encode(const reader *r, const char *text, roco_ids *ids)
 static roco_status read_ids(const reader *r, const cJSON *array, roco_ids *ids)
 {
     size_t n = (size_t)cJSON_GetArraySize(array);
-    if (n > r->model->n_context)
+    if (n > longest(r))
         return no_context(r, "", n);
     ids->data = malloc((n ? n : 1) * sizeof *ids->data);
     if (!ids->data)
@@ -150,6 +156,7 @@ static roco_status fill_cache(const reader *r, roco_job *job)
     job->sink = (uint32_t)(params->kv_sink == ROCO_ABSENT ? options->kv_sink : params->kv_sink);
     job->recent = (uint32_t)(params->kv_recent == ROCO_ABSENT ? options->kv_recent : params->kv_recent);
     job->uniform = params->kv_heads == ROCO_KV_HEADS_UNIFORM;
+    job->by_rank = params->kv_by_rank;
     if (params->kv_heads == ROCO_KV_HEADS_PROFILE && !r->model->has_profile)
         return roco_fail(&r->problem->error, ROCO_INVALID, "kv_heads",
                          "kv_heads is \"profile\", but the server has no head profile");
@@ -187,7 +194,7 @@ static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice
     memcpy(prompt, ids->data, ids->size * sizeof *prompt);
     job->prompt = prompt;
     job->n_prompt = (uint32_t)ids->size;
-    int64_t room = (int64_t)r->model->n_context - job->n_prompt;
+    int64_t room = (int64_t)longest(r) - job->n_prompt;
     int64_t absent = r->endpoint == ROCO_ENDPOINT_CHAT ? ROCO_DEFAULT_CHAT_TOKENS : ROCO_DEFAULT_MAX_TOKENS;
     int64_t wanted = params->max_tokens == ROCO_ABSENT ? absent : params->max_tokens;
     job->max_tokens = (uint32_t)(wanted < room ? wanted : room);
@@ -207,7 +214,7 @@ static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice
 static roco_status add_choices(const reader *r, const roco_ids *ids)
 {
     roco_status status = ROCO_OK;
-    if (ids->size + (r->params->max_tokens != 0) > r->model->n_context)
+    if (ids->size + (r->params->max_tokens != 0) > longest(r))
         return no_context(r, "", ids->size);
     r->out->prompt_tokens += ids->size;
     for (uint32_t choice = 0; !status && choice < r->out->n_tried; choice++)

@@ -137,6 +137,16 @@ static roco_status read_pin(const cJSON *value, void *out, roco_error *error)
     return roco_pins_read(value, &params->kv_pin, &params->pin_roles, error);
 }
 
+static roco_status read_positions(const cJSON *value, void *out, roco_error *error)
+{
+    const char *name = cJSON_IsString(value) ? value->valuestring : "";
+    const bool by_rank = strcmp(name, "cache") == 0;
+    if (!by_rank && strcmp(name, "text") != 0)
+        return roco_fail(error, ROCO_INVALID, "kv_positions", "kv_positions must be \"text\" or \"cache\"");
+    ((roco_completion_params *)out)->kv_by_rank = by_rank;
+    return ROCO_OK;
+}
+
 #define AT(member) offsetof(roco_completion_params, member)
 #define CUSTOM(name_, read_, type_, fallback_, help_)                                                                  \
     {                                                                                                                  \
@@ -215,6 +225,9 @@ const roco_field roco_completion_fields[] = {
            "what the budget caps: prompt and answer together, the prompt alone, or the answer alone"),
     CUSTOM("kv_pin", read_pin, "array of up to 16 ranges `[first, end]` and, in a chat, roles", "none",
            "never evicted: prompt tokens `first` to `end - 1`; the text of all messages of a role (`\"system\"`)"),
+    CUSTOM("kv_positions", read_positions, "`text` or `cache`", "`text`",
+           "what a token's position is: its place in the text, or among the tokens that a head still holds; with "
+           "`cache` a stream may go on past the context"),
     INTEGER("kv_stride", kv_stride, 1, 65536, "`--evict-stride`",
             "prompt tokens between two evictions, at most `--evict-stride`"),
 

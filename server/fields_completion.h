@@ -57,6 +57,7 @@ typedef struct roco_completion_params {
     roco_pins kv_pin;   /* ranges alone */
     uint32_t pin_roles; /* bit r: roco_roles[r] */
     int64_t kv_stride;  /* ROCO_ABSENT: the server's */
+    bool kv_by_rank;    /* `kv_positions` is "cache" */
 } roco_completion_params;
 
 /* The readers of fields that are more than a number or a flag and concern the tokens of an answer (fields_tokens.c). */

@@ -87,6 +87,7 @@ static void lay_out_stage(roco_attention_stage *stage, const roco_backend_config
     sizes s = sizes_of(config);
     stage->pages = carve(memory, used, s.stride_pages * config->layout.page_bytes);
     stage->sum = carve(memory, used, s.parts * s.columns * sizeof *stage->sum);
+    stage->rank = carve(memory, used, s.columns * sizeof *stage->rank);
     stage->last = carve(memory, used, s.columns * sizeof *stage->last);
     stage->sum_sq = carve(memory, used, s.parts * s.columns * sizeof *stage->sum_sq);
 }

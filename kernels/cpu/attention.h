@@ -5,6 +5,7 @@
  *   attention_block.c      a few query rows over all slots: scores, softmax, statistics, weighted sum
  *   attention_slot.c       tokens in and out of pages
  *   attention_vectors.c    keys and values as policies see them
+ *   attention_rank.c       rotation by rank in the cache
  *   attention_statistics.c what is kept of the weights for the policy
  *   attention_<isa>.c      the kernels
  *
@@ -85,6 +86,7 @@ typedef struct roco_attention_worker {
 typedef struct roco_attention_stage {
     unsigned char *pages; /* the stride's own K and V, in page form, until its survivors are known */
     float *sum, *sum_sq;  /* [parts][columns] what each part of the stride adds to S and S2 */
+    uint32_t *rank;       /* [columns] of each token, in sequences by rank */
     float *last;          /* [columns] p of the last query, where it is neither of those */
 } roco_attention_stage;
 
@@ -162,6 +164,18 @@ typedef struct roco_attention_vectors {
 } roco_attention_vectors;
 roco_attention_vectors roco_attention_vectors_make(const roco_attention_job *job, const roco_attention_span *span,
                                                    uint32_t n, const uint32_t *inside, bool values);
+
+/* Keys of slots first.. of a page as floats, [key_dim][ROCO_POLICY_BLOCK]; n <= ROCO_POLICY_BLOCK. */
+void roco_keys_read(const roco_kv_layout *layout, const unsigned char *page, uint32_t first, uint32_t n, float *out);
+
+/* attention_rank.c: for sequences by rank. `prepare` fills stage->rank, once the chunk's tokens are in their slots and
+ * worker->pages is listed. */
+void roco_rank_prepare(const roco_attention_job *job, const roco_attention_span *span);
+/* Rotates one vector. */
+void roco_rank_rotate(const roco_rank_rope *rope, uint32_t rank, float *x);
+/* As the kernel `scores`, for worker->pages[page]. Overwrites worker->block. */
+void roco_rank_scores(const roco_attention_job *job, const roco_attention_span *span, uint32_t page, uint32_t n_rows,
+                      float *scores, size_t stride);
 
 /* attention_slot.c. `slot` counts from the page's start. */
 void roco_slot_put(const roco_attention_job *job, uint32_t chunk_row, unsigned char *page, uint32_t slot);

@@ -17,16 +17,23 @@ typedef struct block {
 } block;
 
 /* The queries, scaled and transposed: the kernel then reads neighbouring rows at constant distance. */
-static void load_queries(const roco_attention_job *job, const block *b)
+static void load_queries(const roco_attention_job *job, const roco_attention_span *span, const block *b)
 {
     const roco_attention *args = job->args;
     uint32_t dim = job->layout.key_dim;
     for (uint32_t i = 0; i < b->n_positions; i++) {
         size_t row = (size_t)job->chunk->row + b->first + i;
         const float *q = args->q + (row * args->n_heads + (size_t)job->kv_head * b->n_group) * dim;
-        for (uint32_t g = 0; g < b->n_group; g++)
+        for (uint32_t g = 0; g < b->n_group; g++) {
+            const float *from = q + (size_t)g * dim;
+            if (job->chunk->sequence->by_rank) {
+                memcpy(job->worker->block, from, dim * sizeof *from);
+                roco_rank_rotate(&args->rank_rope, span->old + b->first + i, job->worker->block);
+                from = job->worker->block;
+            }
             for (uint32_t d = 0; d < dim; d++)
-                job->worker->q[d * b->n_rows + i * b->n_group + g] = q[g * dim + d] * args->scale;
+                job->worker->q[d * b->n_rows + i * b->n_group + g] = from[d] * args->scale;
+        }
     }
 }
 
@@ -82,8 +89,11 @@ static void weights(const roco_attention_job *job, const roco_attention_span *sp
     float *scores = job->worker->scores;
     for (uint32_t page = 0; page < b->n_pages; page++) {
         fetch_keys(job, page + PAGES_AHEAD, b->n_pages);
-        job->scratch->kernels->scores[l->type](job->worker->q, b->n_rows, l, job->worker->pages[page],
-                                               scores + page * l->slots, b->scores_stride);
+        if (job->chunk->sequence->by_rank)
+            roco_rank_scores(job, span, page, b->n_rows, scores, b->scores_stride);
+        else
+            job->scratch->kernels->scores[l->type](job->worker->q, b->n_rows, l, job->worker->pages[page],
+                                                   scores + page * l->slots, b->scores_stride);
     }
     for (uint32_t page = 0; page < PAGES_AHEAD; page++)
         fetch_values(job, page, b->n_pages);
@@ -141,7 +151,7 @@ void roco_attention_rows(const roco_attention_job *job, const roco_attention_spa
         b.n_columns = roco_column_pad(b.n_pages * l->slots);
         b.scores_stride = b.n_columns + ROCO_ROW_PADDING;
         b.out_stride = roco_row_floats(l->value_dim);
-        load_queries(job, &b);
+        load_queries(job, span, &b);
         weights(job, span, &b);
         if (sum != NULL) {
             const roco_weights weights_of_block = {.rows = job->worker->scores,

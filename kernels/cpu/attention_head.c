@@ -199,7 +199,7 @@ uint32_t roco_attention_n_parts(const roco_attention_scratch *scratch, const roc
     return (chunk->n_rows + scratch->part_rows - 1) / scratch->part_rows;
 }
 
-void roco_attention_prepare(const roco_attention_job *job)
+static void put_tokens(const roco_attention_job *job)
 {
     roco_kv_head *head = job->head;
     uint32_t slots = job->layout.slots, n_rows = job->chunk->n_rows;
@@ -217,6 +217,16 @@ void roco_attention_prepare(const roco_attention_job *job)
         for (uint32_t i = 0; i < n_rows; i++)
             roco_slot_put(job, i, page_of(job, head->held + i), (head->held + i) % slots);
     }
+}
+
+void roco_attention_prepare(const roco_attention_job *job)
+{
+    roco_attention_span span;
+    put_tokens(job);
+    if (!job->chunk->sequence->by_rank)
+        return;
+    open_span(job, &span);
+    roco_rank_prepare(job, &span);
 }
 
 void roco_attention_part(const roco_attention_job *job, uint32_t part)

@@ -35,23 +35,31 @@ static void read_one(roco_kv_type type, const void *from, size_t distance, uint3
             type == ROCO_KV_F16 ? widen(((const uint16_t *)from)[c * distance]) : ((const float *)from)[c * distance];
 }
 
+void roco_keys_read(const roco_kv_layout *l, const unsigned char *page, uint32_t first, uint32_t n, float *out)
+{
+    const uint16_t *half = (const uint16_t *)(const void *)page + first;
+    const float *whole = (const float *)(const void *)page + first;
+    for (uint32_t d = 0; d < l->key_dim; d++) {
+        float *line = out + (size_t)d * ROCO_POLICY_BLOCK;
+        if (l->type == ROCO_KV_F16)
+            for (uint32_t j = 0; j < n; j++)
+                line[j] = widen(half[(size_t)d * l->slots + j]);
+        else if (l->type == ROCO_KV_F32)
+            memcpy(line, whole + (size_t)d * l->slots, n * sizeof *line);
+        else
+            for (uint32_t j = 0; j < n; j++)
+                line[j] = roco_kv_key(l, page, first + j, d);
+    }
+}
+
 /* Keys of a whole page are in the wanted order already. */
 static bool read_page(const roco_attention_vectors *v, uint32_t first, uint32_t n, float *out)
 {
     const roco_kv_layout *l = &v->job->layout;
-    if (v->values || v->inside || roco_kv_type_is_quantized(l->type) || l->slots != ROCO_POLICY_BLOCK ||
-        n < ROCO_POLICY_BLOCK || first + n > v->span->old)
+    if (v->values || v->inside || l->slots != ROCO_POLICY_BLOCK || n < ROCO_POLICY_BLOCK || first + n > v->span->old)
         return false;
     uint32_t slot;
-    const unsigned char *page = find_slot(v, first, &slot);
-    const size_t n_floats = (size_t)l->key_dim * ROCO_POLICY_BLOCK;
-    if (l->type == ROCO_KV_F32) {
-        memcpy(out, page, n_floats * sizeof *out);
-        return true;
-    }
-    const uint16_t *keys = (const uint16_t *)(const void *)page;
-    for (size_t i = 0; i < n_floats; i++)
-        out[i] = widen(keys[i]);
+    roco_keys_read(l, find_slot(v, first, &slot), 0, n, out);
     return true;
 }
 

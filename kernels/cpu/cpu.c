@@ -72,6 +72,7 @@ static void cpu_close(roco_backend *backend)
 
 static const roco_backend_ops cpu_ops = {
     .name = "cpu",
+    .takes_ranks = true,
     .close = cpu_close,
     .describe = cpu_describe,
     .weight_bytes = cpu_weight_bytes,

@@ -221,3 +221,23 @@ def test_ceiling(start):
     assert over.status_code == 400 and "256" in over.json()["error"]["message"]
     assert requests.post(capped.url + "/v1/completions", json={"prompt": "a", "kv_budget": 256}, timeout=10).status_code == 200
     assert capped.stop() == 0
+
+
+def test_a_stream_past_the_context(start, data):
+    """With ranks in the cache as positions prompt and answer go on past the context; what a head holds may not."""
+    server = start("--context", 512, "--kv-pool-tokens", 2048, "--step-tokens", 128, "--max-seqs", 4)
+    ids = json.load(open(data / "doc.smollm2-ids.json"))[:1500]
+    body = {"prompt": ids, "max_tokens": 400, "ignore_eos": True, "temperature": 0, "kv_budget": 256}
+    post = lambda **kw: requests.post(server.url + "/v1/completions", json={**body, **kw}, timeout=300)
+    reply = post(kv_positions="cache")
+    assert reply.status_code == 200, reply.text
+    usage = reply.json()["usage"]
+    assert usage["completion_tokens"] == 400 and usage["kv"]["held"] == 256 and usage["kv"]["evicted"] == 1500 + 399 - 256
+    assert reply.json()["choices"][0]["text"] == post(kv_positions="cache").json()["choices"][0]["text"]
+    for wrong, field in (({}, "prompt"), ({"kv_positions": "text"}, "prompt"), ({"kv_positions": "rank"}, "kv_positions"),
+                         ({"kv_positions": "cache", "kv_budget": 460}, "kv_budget"),
+                         ({"kv_positions": "cache", "kv_scope": "prompt"}, "kv_budget"),
+                         ({"kv_positions": "cache", "kv_policy": "full"}, "kv_budget")):
+        refused = post(**wrong)
+        assert refused.status_code == 400 and refused.json()["error"]["param"] == field, (wrong, refused.text)
+    assert server.stop() == 0

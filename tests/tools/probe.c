@@ -3,7 +3,7 @@
  *     probe MODEL IDS.json [--tokens N] [--decode N] [--policy P] [--budget B] [--head-budgets FILE] [--stride N]
  * [--precision P]
  *           [--kv-type T] [--isa I] [--threads N] [--step-tokens N] [--logits OUT] [--kept OUT] [--nll] [--company N]
- *           [--profile OUT] [--mass]
+ *           [--profile OUT] [--mass] [--by-rank]
  *
  * --decode N feeds the last N ids one by one, as decode does. --logits writes float32 [tokens, vocabulary]; --kept
  * writes a line "layer head position position ..." per head, ascending; --nll prints the mean of -log p of ids[1..].
@@ -26,7 +26,7 @@
 typedef struct options {
     const char *model, *ids, *policy, *head_budgets, *precision, *kv_type, *isa, *logits, *kept, *profile;
     uint32_t tokens, decode, budget, stride, threads, step_tokens, company;
-    bool nll, mass;
+    bool nll, mass, by_rank;
 } options;
 
 typedef struct totals {
@@ -98,9 +98,11 @@ static options parse(int argc, char **argv)
     o.ids = argv[2];
     for (int i = 3; i < argc; i++) {
         const bool nll = !strcmp(argv[i], "--nll"), mass = !strcmp(argv[i], "--mass");
-        bool known = nll || mass;
+        const bool by_rank = !strcmp(argv[i], "--by-rank");
+        bool known = nll || mass || by_rank;
         o.nll |= nll;
         o.mass |= mass;
+        o.by_rank |= by_rank;
         for (size_t r = 0; !known && r < sizeof rows / sizeof rows[0]; r++) {
             if (strcmp(argv[i], rows[r].name) || i + 1 >= argc)
                 continue;
@@ -254,6 +256,7 @@ static void run(roco_engine *engine, const options *o)
     roco_cache_spec spec = {.policy = roco_policy_find(o->policy),
                             .budget = o->budget,
                             .length = n,
+                            .by_rank = o->by_rank,
                             .sink = 4,
                             .recent = 10,
                             .head_budgets = (const uint32_t *)head_budgets};
