@@ -1,12 +1,13 @@
 # One static library per folder. A new .c file in a folder is picked up by name; nothing else has to be edited.
 # The suffix of a kernel file names the instructions it may use; such a file is entered only after a check at run time.
 
-set(ROCO_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes
-    -Wvla -Wformat=2 -Wundef -Wno-unused-parameter -Werror)
+set(ROCO_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wpointer-arith -Wvla -Wformat=2 -Wundef -Wno-unused-parameter
+    -Werror)
 
-add_compile_options(${ROCO_WARNINGS} -fno-omit-frame-pointer
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:${ROCO_WARNINGS}>" -fno-omit-frame-pointer
+    "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>"
     # A product is fused with a sum only where the code says so: results stay the same on every compiler.
-    -ffp-contract=off)
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>")
 add_compile_definitions(_GNU_SOURCE ROCO_VERSION="${PROJECT_VERSION}")
 if(ROCO_FAULTS)
   add_compile_definitions(ROCO_FAULTS)

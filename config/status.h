@@ -47,6 +47,6 @@ roco_status roco_fail(roco_error *error, roco_status status, const char *field, 
 
 /* A broken invariant is a bug in roco: says file and line on stderr and aborts, in every build. */
 #define ROCO_CHECK(condition) ((condition) ? (void)0 : roco_check_failed(#condition, __FILE__, __LINE__))
-_Noreturn void roco_check_failed(const char *condition, const char *file, int line);
+void roco_check_failed(const char *condition, const char *file, int line) __attribute__((noreturn));
 
 #endif

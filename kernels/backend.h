@@ -117,6 +117,8 @@ typedef struct roco_backend_config {
     uint32_t max_group; /* query heads per KV head */
     roco_kv_layout layout;
     roco_precision precision;
+    uint32_t device;       /* CUDA: number of the device, from 0 */
+    uint32_t max_kv_heads; /* CUDA: of any attention; >= 1 */
     const char *isa; /* CPU: NULL or "auto" = best of the machine; "portable", "avx2", "avx512" force one (tests) */
 } roco_backend_config;
 

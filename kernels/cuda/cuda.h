@@ -1,0 +1,65 @@
+/* The CUDA backend's inside: its state, and which file does what.
+ *
+ *   cuda.c         the operation table, open and close, memory, the operations that are one launch
+ *   gpu.c, gpu.h   the device: memory, copies, graphs
+ *   dense.c        dense products through cuBLAS
+ *   weights.c      taking matrices in, and which product multiplies them; pack.c: the quantised form
+ *   attention.c    what a layer's attention launches
+ *   *.cu           kernels and their launches (kernels.h); C++ for nvcc, or for the tests' emulator
+ *
+ * Host code is the engine thread's. The device does everything in one stream, in order.
+ */
+#ifndef ROCO_KERNELS_CUDA_CUDA_H
+#define ROCO_KERNELS_CUDA_CUDA_H
+
+#include "kernels/backend.h"
+#include "kernels/cuda/dense.h"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/kernels.h"
+
+typedef struct roco_cuda_attention roco_cuda_attention; /* attention.c's */
+
+typedef struct roco_cuda {
+    roco_backend base;
+    roco_backend_config config;
+    roco_gpu *gpu;
+    roco_gpu_stream stream;
+    roco_dense *dense;
+    int32_t *ids;           /* [max_rows] of a batch's tokens */
+    uint32_t *rows;         /* [max_rows] that are gathered */
+    uint16_t *narrow;       /* [max_rows * max_width] activations in the weights' type */
+    uint16_t *dequantized;  /* [ROCO_CUDA_DEQUANTIZED] a part of a matrix as f16 */
+    uint32_t few_quantized; /* up to so many rows a quantised matrix is multiplied as it is */
+    uint32_t few_dense;     /* and a dense one without the library */
+    roco_cuda_attention *attention;
+    size_t weight_bytes, scratch_bytes;
+    char description[160];
+} roco_cuda;
+
+/* Values of a quantised matrix that are dequantised at once, unless a row has more. */
+#define ROCO_CUDA_DEQUANTIZED ((size_t)32 << 20)
+
+static inline roco_cuda *roco_cuda_of(roco_backend *backend)
+{
+    return (roco_cuda *)backend;
+}
+
+/* Device memory that is counted as scratch; NULL with *status ROCO_NO_MEMORY when there is none, or when *status is a
+ * failure already. */
+void *roco_cuda_scratch(roco_cuda *cuda, size_t bytes, const char *what, roco_status *status, roco_error *error);
+
+#ifdef __cplusplus
+extern "C"
+#endif
+    /* What the registry opens. ROCO_UNSUPPORTED on a machine without a device, driver or cuBLAS. Returns owned. */
+    roco_status
+    roco_cuda_open(const roco_backend_config *config, roco_backend **out, roco_error *error);
+
+roco_status roco_cuda_weight_open(roco_backend *backend, const roco_tensor_view *view, roco_weight **out,
+                                  roco_error *error);
+void roco_cuda_weight_close(roco_backend *backend, roco_weight *weight);
+void roco_cuda_embed(roco_backend *backend, const roco_weight *weight, const int32_t *ids, uint32_t n, float *out);
+void roco_cuda_matmul(roco_backend *backend, const roco_weight *const *weights, float *const *outs, uint32_t n_weights,
+                      const float *x, uint32_t n, bool add);
+
+#endif
