@@ -3,7 +3,6 @@
 #include "engine/policies.h"
 #include "engine/profile.h"
 #include "server/app_state.h"
-#include "server/chat_prompt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +86,7 @@ void roco_app_settle(roco_app *app)
         roco_engine_close(app->engine);
     if (app->tokenizer)
         roco_tokenizer_close(app->tokenizer);
-    roco_chat_template_close(&app->model);
+    roco_chat_template_free(&app->model.chat);
     if (app->source)
         roco_source_close(app->source);
     roco_event_list_free(&app->events);
@@ -147,7 +146,7 @@ roco_status roco_app_load(roco_app *app, roco_error *error)
     if (!status)
         status = roco_tokenizer_open(app->source, &app->tokenizer, error);
     if (!status)
-        status = roco_chat_template_load(model, app->source, error);
+        status = roco_chat_template_load(o, app->source, app->tokenizer, &model->chat, model->no_chat, error);
     if (!status)
         status = open_engine(app, error);
     if (!status)

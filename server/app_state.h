@@ -9,6 +9,7 @@
 #include "scheduler/scheduler.h"
 #include "server/account.h"
 #include "server/app.h"
+#include "server/chat_template.h"
 #include "server/faults.h"
 #include "server/reply.h"
 
@@ -24,8 +25,8 @@ typedef struct roco_served_model {
     const roco_policy *policy; /* for requests that name none */
     uint32_t n_vocab, n_context;
     int64_t budget_max;
-    bool has_profile;                    /* budgets go by head unless a request says otherwise */
-    struct roco_template *chat_template; /* owned (chat_prompt.h); NULL: no_chat says why */
+    bool has_profile;        /* budgets go by head unless a request says otherwise */
+    roco_chat_template chat; /* owned; without one no_chat says why */
     char no_chat[512];
 } roco_served_model;
 

@@ -1,71 +1,10 @@
 /* Rendering the messages of a chat request. */
 #include "server/chat_prompt.h"
 
-#include "chat/template.h"
-#include "config/log.h"
+#include "server/chat_fold.h"
 #include "server/messages.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* --- the template --- */
-
-static roco_status read_file(const char *path, roco_buffer *out, roco_error *error)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return roco_fail(error, ROCO_IO, "chat-template", "cannot open %s: %s", path, strerror(errno));
-    char block[4096];
-    roco_status status = ROCO_OK;
-    for (size_t size; !status && (size = fread(block, 1, sizeof block, file)) > 0;)
-        status = out->size > ROCO_TEMPLATE_MAX_BYTES ? ROCO_TOO_LARGE : roco_buffer_append(out, block, size);
-    bool failed = ferror(file);
-    fclose(file);
-    if (failed || status)
-        return roco_fail(error, status ? status : ROCO_IO, "chat-template", "%s: %s", path,
-                         status ? roco_status_text(status) : "cannot be read");
-    return ROCO_OK;
-}
-
-static roco_status load_file(roco_served_model *model, const char *path, roco_error *error)
-{
-    roco_buffer source = {0};
-    roco_error inner = {0};
-    roco_status status = read_file(path, &source, error);
-    if (!status) {
-        status = roco_template_open(source.data ? source.data : "", source.size, &model->chat_template, &inner);
-        if (status)
-            roco_fail(error, status, "chat-template", "%s: %s", path, inner.message);
-    }
-    roco_buffer_free(&source);
-    return status;
-}
-
-roco_status roco_chat_template_load(roco_served_model *model, const roco_source *from, roco_error *error)
-{
-    if (model->options->chat_template[0])
-        return load_file(model, model->options->chat_template, error);
-    roco_text source;
-    roco_error inner = {0};
-    if (roco_source_string(from, "tokenizer.chat_template", &source, NULL) != ROCO_OK) {
-        snprintf(model->no_chat, sizeof model->no_chat, "the model's file has no chat template");
-        return ROCO_OK;
-    }
-    if (roco_template_open(source.data, source.size, &model->chat_template, &inner) != ROCO_OK) {
-        snprintf(model->no_chat, sizeof model->no_chat, "the chat template in the model's file cannot be read: %s",
-                 inner.message);
-        roco_log(ROCO_LOG_WARN, "%s", model->no_chat);
-    }
-    return ROCO_OK;
-}
-
-void roco_chat_template_close(roco_served_model *model)
-{
-    roco_template_close(model->chat_template);
-    model->chat_template = NULL;
-}
 
 /* --- what the template sees --- */
 
@@ -104,6 +43,22 @@ static roco_status put_kwargs(roco_region *region, const cJSON *kwargs, roco_dic
     return ROCO_OK;
 }
 
+static bool put_tools(roco_region *region, const roco_served_model *model, const cJSON *tools, roco_dict *globals)
+{
+    roco_value value = roco_none();
+    if (tools && model->chat.writes_tools && roco_value_from_json(region, tools, &value, NULL) != ROCO_OK)
+        return false;
+    return roco_dict_put_named(region, globals, "tools", value);
+}
+
+static roco_status read_messages(const roco_served_model *model, const roco_completion_params *params,
+                                 roco_region *region, roco_value *messages, roco_error *error)
+{
+    bool as_text = model->chat.arguments_as_text || !model->chat.writes_calls;
+    roco_status status = roco_messages_read(region, params->messages, as_text, messages, error);
+    return status ? status : roco_chat_fold(region, &model->chat, roco_tools_shown(params), messages->list, error);
+}
+
 static roco_status fill_globals(const roco_served_model *model, const roco_completion_params *params,
                                 roco_region *region, roco_dict *globals, roco_value *messages, roco_error *error)
 {
@@ -113,18 +68,18 @@ static roco_status fill_globals(const roco_served_model *model, const roco_compl
                              ? put_kwargs(region, params->chat_template_kwargs, globals, error)
                              : no_memory(region, error);
     if (!status)
-        status = roco_messages_read(region, params->messages, messages, error);
+        status = read_messages(model, params, region, messages, error);
     if (status)
         return status;
     bool fits = roco_dict_put_named(region, globals, "messages", *messages) &&
-                roco_dict_put_named(region, globals, "tools", roco_none()) &&
+                put_tools(region, model, roco_tools_shown(params), globals) &&
                 roco_dict_put_named(region, globals, "add_generation_prompt", roco_bool(generate)) &&
                 put_token(model, region, globals, "bos_token", roco_tokenizer_bos(model->tokenizer)) &&
                 put_token(model, region, globals, "eos_token", roco_tokenizer_eos(model->tokenizer));
     return fits ? ROCO_OK : no_memory(region, error);
 }
 
-/* --- continuing the last message --- */
+/* --- where the answer begins --- */
 
 /* Cuts the rendering after the last byte that is of the last message, so that what closes its turn is not there. */
 static roco_status cut_after(roco_rendering *rendering, const roco_list *messages, roco_error *error)
@@ -141,11 +96,67 @@ static roco_status cut_after(roco_rendering *rendering, const roco_list *message
                      "writes");
 }
 
+/* The place of the last message's text. */
+static size_t last_message(const roco_rendering *rendering)
+{
+    size_t at = 0;
+    while (at < rendering->text.size && !(rendering->foreign.data[at] & ROCO_FROM_LAST_MESSAGE))
+        at++;
+    return at;
+}
+
+/* The place of a mark of reasoning that the template itself opens the answer with; else the end. */
+static size_t opened_reasoning(const roco_chat_template *chat, const roco_rendering *rendering)
+{
+    size_t end = rendering->text.size, length = chat->think ? strlen(chat->think) : 0;
+    const char *text = rendering->text.data;
+    while (end && (text[end - 1] == '\n' || text[end - 1] == ' '))
+        end--;
+    bool opened = length && end >= length && memcmp(text + end - length, chat->think, length) == 0 &&
+                  rendering->foreign.data[end - 1] == 0;
+    return opened ? end - length : rendering->text.size;
+}
+
+static bool add_own(roco_rendering *rendering, const char *text)
+{
+    size_t size = strlen(text);
+    if (roco_buffer_append(&rendering->text, text, size) || roco_buffer_reserve(&rendering->foreign, size + 1))
+        return false;
+    memset(rendering->foreign.data + rendering->foreign.size, 0, size);
+    rendering->foreign.size += size;
+    return true;
+}
+
+/* A call that must come is begun in the prompt, so that the model can only go on with it. */
+static bool begin_call(const roco_chat_template *chat, const roco_completion_params *params, bool reasoning,
+                       roco_rendering *rendering)
+{
+    const roco_call_spelling *s = &chat->calls->spelling;
+    bool good =
+        (!reasoning || (add_own(rendering, chat->answer) && add_own(rendering, "\n\n"))) && add_own(rendering, s->lead);
+    const char *name = roco_tools_forced(params);
+    return good && (!*name || (add_own(rendering, name) && add_own(rendering, s->middle)));
+}
+
+/* The end of the prompt that belongs to the answer's turn. */
+static roco_status begin_turn(const roco_served_model *model, const roco_completion_params *params,
+                              roco_rendering *rendering, roco_buffer *begun, roco_error *error)
+{
+    size_t from = params->continue_final_message ? last_message(rendering) : opened_reasoning(&model->chat, rendering);
+    bool good = !roco_tools_forced(params) || begin_call(&model->chat, params, from < rendering->text.size, rendering);
+    bool any = good && from < rendering->text.size;
+    if (!good || (any && roco_buffer_append(begun, rendering->text.data + from, rendering->text.size - from)))
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
+    return ROCO_OK;
+}
+
 /* --- all together --- */
 
 static roco_status render(const roco_served_model *model, const roco_completion_params *params, roco_region *region,
                           roco_rendering *out, roco_error *error)
 {
+    const roco_template *template =
+        roco_tools_shown(params) && model->chat.for_tools ? model->chat.for_tools : model->chat.plain;
     roco_value globals, messages;
     if (!roco_value_dict(region, 8, &globals))
         return no_memory(region, error);
@@ -153,24 +164,35 @@ static roco_status render(const roco_served_model *model, const roco_completion_
     if (status)
         return status;
     roco_error inner = {0};
-    status =
-        roco_template_render(model->chat_template, globals.dict, region, &ROCO_RENDER_LIMITS, time(NULL), out, &inner);
+    status = roco_template_render(template, globals.dict, region, &ROCO_RENDER_LIMITS, time(NULL), out, &inner);
     if (status)
         return roco_fail(error, status, status == ROCO_NO_MEMORY ? NULL : "messages", "%s", inner.message);
     return params->continue_final_message ? cut_after(out, messages.list, error) : ROCO_OK;
 }
 
-roco_status roco_chat_prompt(const roco_served_model *model, const roco_completion_params *params, size_t max_ids,
-                             roco_ids *ids, roco_pins *pins, roco_problem *problem)
+static roco_status check(const roco_served_model *model, const roco_completion_params *params, roco_problem *problem)
 {
-    if (!model->chat_template) {
+    if (!model->chat.plain) {
         problem->code = "no_chat_template";
         return roco_fail(&problem->error, ROCO_UNSUPPORTED, "messages",
                          "%s; start the server with --chat-template FILE, or use /v1/completions", model->no_chat);
     }
+    if (roco_tools_shown(params) && !model->chat.calls)
+        return roco_fail(&problem->error, ROCO_UNSUPPORTED, "tools",
+                         "this model's chat template writes tool calls in a form that the server does not know");
+    return ROCO_OK;
+}
+
+roco_status roco_chat_prompt(const roco_served_model *model, const roco_completion_params *params, size_t max_ids,
+                             roco_ids *ids, roco_pins *pins, roco_buffer *begun, roco_problem *problem)
+{
     roco_region region = {.limit = ROCO_RENDER_MEMORY};
     roco_rendering rendering = {0};
-    roco_status status = render(model, params, &region, &rendering, &problem->error);
+    roco_status status = check(model, params, problem);
+    if (!status)
+        status = render(model, params, &region, &rendering, &problem->error);
+    if (!status)
+        status = begin_turn(model, params, &rendering, begun, &problem->error);
     if (!status)
         status = roco_tokenizer_encode_marked(model->tokenizer, rendering.text.data ? rendering.text.data : "",
                                               (const uint8_t *)rendering.foreign.data, rendering.text.size,

@@ -18,6 +18,20 @@ void roco_choice_free(roco_choice *choice)
     roco_buffer_free(&choice->places);
 }
 
+void roco_choice_show(roco_choice *choice, const int32_t *shown, uint32_t n_shown)
+{
+    choice->shown = shown;
+    choice->n_shown = n_shown;
+}
+
+static bool is_shown(const roco_choice *choice, int32_t token)
+{
+    for (uint32_t i = 0; i < choice->n_shown; i++)
+        if (choice->shown[i] == token)
+            return true;
+    return false;
+}
+
 /* Length of the ill-formed part at the front: as many bytes as could have begun a character, at least one. */
 static size_t ill_formed(const char *data, size_t size)
 {
@@ -172,7 +186,7 @@ static roco_status take_token(roco_choice *choice, const roco_tokenizer *tokeniz
     choice->evicted_mass = event->evicted_mass;
     if (event->finish == ROCO_FINISH_STOP) /* an end token is counted but has no text of its own */
         return finish(choice, ROCO_FINISH_STOP);
-    roco_text piece = roco_tokenizer_piece(tokenizer, event->token, false);
+    roco_text piece = roco_tokenizer_piece(tokenizer, event->token, is_shown(choice, event->token));
     bool stopped = false;
     roco_status status = place_token(choice);
     if (!status)

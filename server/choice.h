@@ -21,6 +21,8 @@ typedef struct roco_token_place {
 typedef struct roco_choice {
     const roco_stop_set *stops; /* borrowed */
     roco_stop_state stop_state;
+    const int32_t *shown; /* [n_shown] control tokens with a text */
+    uint32_t n_shown;
     roco_buffer bytes; /* an unfinished character, under four bytes between calls */
     roco_buffer text;  /* valid UTF-8: ready bytes first, then what the stop matcher holds back */
     size_t ready;      /* bytes of text that may be sent */
@@ -41,6 +43,8 @@ typedef struct roco_choice {
 
 void roco_choice_init(roco_choice *choice, const roco_stop_set *stops);
 void roco_choice_free(roco_choice *choice);
+/* These control tokens have a text; others have none. Borrows. */
+void roco_choice_show(roco_choice *choice, const int32_t *shown, uint32_t n_shown);
 
 /* The prompt's text goes in front; stop strings are not looked for in it. `unsaid` bytes at its start are left out.
  * Before the first event. ROCO_NO_MEMORY. */

@@ -6,6 +6,7 @@
 #ifndef ROCO_SERVER_COMPLETION_H
 #define ROCO_SERVER_COMPLETION_H
 
+#include "chat/turn.h"
 #include "server/app_state.h"
 #include "server/choice.h"
 #include "server/completion_jobs.h"
@@ -24,6 +25,12 @@ typedef struct roco_completion_slot {
     bool taken;             /* best_of: it is one of the best */
     bool started, ended;    /* left the queue; its last event was taken */
     bool opened;            /* chat: the chunk with the role was written */
+
+    /* Of a chat: what the answer holds, and how much of that a stream has told: the parts in front of `part`, and of
+     * that one, once `part_opened`, its first `part_told` bytes. */
+    roco_turn turn;
+    size_t part, part_told;
+    bool part_opened;
 } roco_completion_slot;
 
 struct roco_completion {
@@ -32,6 +39,7 @@ struct roco_completion {
     roco_exchange *exchange; /* NULL once answered or gone */
     roco_account *account;   /* held; NULL: nobody's */
     char label[129];         /* the exchange's id, which the jobs borrow */
+    uint64_t unique;         /* what its ids are made of */
     char id[32];             /* of the reply: the writer's prefix and 16 digits */
     roco_endpoint endpoint;
     const struct roco_writer *writer; /* of the endpoint */

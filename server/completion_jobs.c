@@ -259,7 +259,9 @@ static roco_status add_prompt(const reader *r, const cJSON *prompt)
 static roco_status add_chat(reader *r)
 {
     roco_ids ids = {0};
-    roco_status status = roco_chat_prompt(r->model, r->params, most_ids(r), &ids, &r->pins, r->problem);
+    roco_status status = roco_chat_turn_open(&r->model->chat, r->params, &r->out->turn, &r->problem->error);
+    if (!status)
+        status = roco_chat_prompt(r->model, r->params, most_ids(r), &ids, &r->pins, &r->out->turn.begun, r->problem);
     if (status == ROCO_TOO_LARGE && !r->problem->error.field[0])
         status = no_context(r, "more than ", most_ids(r));
     if (!status && ids.size == 0)
@@ -354,4 +356,6 @@ void roco_completion_jobs_free(roco_completion_jobs *jobs)
         roco_job_free(jobs->jobs[i]);
     jobs->n = 0;
     roco_job_rules_free(&jobs->rules);
+    roco_chat_turn_free(&jobs->turn);
+    jobs->turn = (roco_chat_turn){0};
 }

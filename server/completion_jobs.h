@@ -7,6 +7,7 @@
 
 #include "scheduler/scheduler.h"
 #include "server/app_state.h"
+#include "server/chat_turn.h"
 #include "server/fields_completion.h"
 #include "server/job_rules.h"
 
@@ -24,10 +25,12 @@ typedef struct roco_completion_jobs {
     uint32_t n;      /* jobs, prompt by prompt, n_tried for each */
     uint32_t unsaid[ROCO_MAX_SEQUENCES]; /* bytes at the start of the prompt's tokens that its text did not have */
     uint64_t prompt_tokens;              /* each prompt once */
+    roco_chat_turn turn;                 /* of a chat */
     roco_job *jobs[ROCO_MAX_SEQUENCES];
 } roco_completion_jobs;
 
-/* `out` is initialised in any case; on failure it holds no jobs and `problem` says why. Any thread. */
+/* `out` stays where it is; it is initialised in any case; on failure it holds no jobs and `problem` says why. Any
+ * thread. */
 roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpoint endpoint, const char *body,
                                       size_t size, roco_completion_jobs *out, roco_problem *problem);
 /* Frees the jobs that are still there, and what all jobs borrowed. */

@@ -38,6 +38,7 @@ static roco_completion *open_completion(roco_app *app, const roco_exchange *exch
     uint64_t unique = c->arrival_ns;
     if (getrandom(&unique, sizeof unique, GRND_NONBLOCK) != (ssize_t)sizeof unique)
         unique = c->arrival_ns;
+    c->unique = unique;
     snprintf(c->id, sizeof c->id, "%s%016llx", c->writer->id_prefix, (unsigned long long)unique);
     c->next = app->completions;
     if (c->next)
@@ -60,6 +61,7 @@ static void close_completion(roco_completion *c)
     for (uint32_t i = 0; i < c->n_slots; i++) {
         roco_choice_free(&c->slots[i].choice);
         free(c->slots[i].logprobs);
+        roco_turn_free(&c->slots[i].turn);
     }
     free(c->slots);
     roco_completion_jobs_free(&c->jobs);
@@ -99,7 +101,7 @@ static void on_gone(void *context)
 static bool flush(roco_completion *c)
 {
     bool cut = c->out.failed || roco_exchange_stream_pending(c->exchange) > MAX_PENDING_BYTES;
-    if (!cut)
+    if (!cut && c->out.buffer.size)
         roco_exchange_stream_write(c->exchange, c->out.buffer.data, c->out.buffer.size);
     roco_buffer_clear(&c->out.buffer);
     c->written_ms = uv_now(c->task.app->loop);
@@ -186,10 +188,26 @@ static void complete(roco_completion *c)
 
 /* --- events --- */
 
+/* What is ready of a chat's answer goes on to its turn. A turn that is over ends the choice as a stop string does. */
+static roco_status read_turn(roco_completion_slot *slot)
+{
+    roco_choice *choice = &slot->choice;
+    roco_status status = choice->ready ? roco_turn_take(&slot->turn, choice->text.data, choice->ready) : ROCO_OK;
+    roco_choice_sent(choice);
+    if (!status && choice->done)
+        status = roco_turn_end(&slot->turn);
+    if (slot->turn.over && !choice->done) {
+        choice->done = true;
+        choice->finish = ROCO_FINISH_STOP;
+    }
+    return status;
+}
+
 static void take(roco_completion *c, roco_completion_slot *slot, const roco_event *event)
 {
     roco_choice *choice = &slot->choice;
-    if (roco_choice_take(choice, c->task.app->tokenizer, event)) {
+    bool chat = c->endpoint != ROCO_ENDPOINT_COMPLETIONS;
+    if (roco_choice_take(choice, c->task.app->tokenizer, event) || (chat && read_turn(slot))) {
         fail_with(c, ROCO_NO_MEMORY, "out of memory");
         return;
     }
@@ -198,7 +216,7 @@ static void take(roco_completion *c, roco_completion_slot *slot, const roco_even
         return;
     }
     /* An echoed prompt is ready at once, its log-probabilities are when the first token is. */
-    if (c->streaming && event->kind != ROCO_EVENT_STARTED && (choice->ready || choice->done)) {
+    if (c->streaming && event->kind != ROCO_EVENT_STARTED && (chat || choice->ready || choice->done)) {
         c->writer->advance(c, slot);
         roco_choice_sent(choice);
         if (!flush(c))
@@ -253,7 +271,10 @@ static roco_status open_slot(roco_completion *c, uint32_t index)
     slot->owner = c;
     slot->index = index;
     roco_choice_init(&slot->choice, &c->jobs.stops);
+    roco_choice_show(&slot->choice, c->jobs.turn.shown, c->jobs.turn.n_shown);
     roco_status status = roco_logprobs_open(&c->jobs, slot, job);
+    if (!status && c->endpoint != ROCO_ENDPOINT_COMPLETIONS)
+        status = roco_chat_turn_begin(&c->jobs.turn, &slot->turn);
     if (!status && c->jobs.echo)
         status =
             roco_choice_echo(&slot->choice, c->task.app->tokenizer, job->prompt, job->n_prompt, c->jobs.unsaid[index]);

@@ -2,6 +2,7 @@
 #include "server/fields_completion.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* The tree is the request's own, and reading messages may change it. */
 static roco_status read_messages(const cJSON *value, void *out, roco_error *error)
@@ -26,6 +27,19 @@ static roco_status read_generation_prompt(const cJSON *value, void *out, roco_er
         return roco_fail(error, ROCO_INVALID, "add_generation_prompt", "add_generation_prompt must be true or false");
     ((roco_completion_params *)out)->add_generation_prompt = cJSON_IsTrue(value);
     return ROCO_OK;
+}
+
+/* The names are those of other servers: "none" leaves reasoning where it is, all others tell it apart. */
+static roco_status read_reasoning_format(const cJSON *value, void *out, roco_error *error)
+{
+    static const char *const names[] = {"auto", "deepseek", "none"};
+    for (size_t i = 0; cJSON_IsString(value) && i < sizeof names / sizeof *names; i++)
+        if (strcmp(value->valuestring, names[i]) == 0) {
+            ((roco_completion_params *)out)->split_reasoning = i < 2;
+            return ROCO_OK;
+        }
+    return roco_fail(error, ROCO_INVALID, "reasoning_format",
+                     "reasoning_format must be \"auto\", \"deepseek\" or \"none\"");
 }
 
 #define REFUSED(name_, harmless_)                                                                                      \
@@ -80,12 +94,39 @@ const roco_field roco_chat_fields[] = {
      .offset = offsetof(roco_completion_params, top_logprobs),
      .fallback = "0",
      .help = "so many of the most probable tokens at its place; wants `logprobs`"},
+    {.name = "tools",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = roco_tools_read,
+     .type = "array of up to 128 functions",
+     .fallback = "none",
+     .help = "functions the model may call"},
+    {.name = "tool_choice",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = roco_tool_choice_read,
+     .type = "`auto`, `none`, `required`, or an object that names a function",
+     .fallback = "`auto`",
+     .help = "whether the answer may, may not or must be a call; with `none` the model is not told of the tools"},
+    {.name = "parallel_tool_calls",
+     .kind = ROCO_FIELD_BOOLEAN,
+     .offset = offsetof(roco_completion_params, parallel_tool_calls),
+     .fallback = "true",
+     .help = "false: the answer ends with its first call"},
+    {.name = "reasoning_format",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = read_reasoning_format,
+     .type = "`auto`, `deepseek` or `none`",
+     .fallback = "`auto`",
+     .help = "`none` leaves reasoning in `content`; the others move it to `reasoning_content`"},
+    {.name = "include_reasoning",
+     .kind = ROCO_FIELD_BOOLEAN,
+     .offset = offsetof(roco_completion_params, include_reasoning),
+     .fallback = "true",
+     .help = "false: reasoning that is told apart is not sent"},
     IGNORED("store"),
     IGNORED("metadata"),
     IGNORED("service_tier"),
     IGNORED("safety_identifier"),
     IGNORED("prompt_cache_key"),
-    IGNORED("parallel_tool_calls"),
     IGNORED("prediction"),
     REFUSED("prompt", NULL),
     REFUSED("echo", FALSE),
@@ -112,5 +153,5 @@ roco_status roco_chat_params_read(const cJSON *object, roco_completion_params *o
     if (out->continue_final_message && out->add_generation_prompt == 1)
         return roco_fail(error, ROCO_INVALID, "add_generation_prompt",
                          "add_generation_prompt and continue_final_message ask for opposite things");
-    return ROCO_OK;
+    return roco_tools_check(out, error);
 }

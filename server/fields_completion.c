@@ -256,6 +256,9 @@ roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco
 {
     *out = (roco_completion_params){
         .add_generation_prompt = ROCO_ABSENT,
+        .parallel_tool_calls = true,
+        .split_reasoning = true,
+        .include_reasoning = true,
         .max_tokens = ROCO_ABSENT,
         .max_completion_tokens = ROCO_ABSENT,
         .temperature = 1,

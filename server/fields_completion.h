@@ -24,6 +24,9 @@
 /* What a budget caps. */
 typedef enum roco_kv_scope { ROCO_KV_SCOPE_ALL, ROCO_KV_SCOPE_PROMPT, ROCO_KV_SCOPE_ANSWER } roco_kv_scope;
 
+/* Whether an answer may, must or may not call a tool. */
+typedef enum roco_tool_choice { ROCO_TOOLS_AUTO, ROCO_TOOLS_NONE, ROCO_TOOLS_REQUIRED } roco_tool_choice;
+
 /* How a budget is spent on heads. */
 typedef enum roco_kv_heads { ROCO_KV_HEADS_DEFAULT, ROCO_KV_HEADS_PROFILE, ROCO_KV_HEADS_UNIFORM } roco_kv_heads;
 
@@ -34,6 +37,10 @@ typedef struct roco_completion_params {
     const cJSON *chat_template_kwargs; /* borrowed, an object; NULL: none */
     int64_t add_generation_prompt;     /* ROCO_ABSENT: unless a message is continued */
     bool continue_final_message;
+    cJSON *tools; /* of a chat, borrowed and checked, at least one; NULL: none */
+    roco_tool_choice tool_choice;
+    const char *tool_name; /* of REQUIRED, borrowed: this one; NULL: any */
+    bool parallel_tool_calls, split_reasoning, include_reasoning;
     int64_t max_tokens, max_completion_tokens; /* ROCO_ABSENT, or 1.. */
     double temperature, top_p, min_p;
     int64_t top_k; /* -1 and 0: off */
@@ -76,6 +83,16 @@ roco_status roco_chat_params_read(const cJSON *object, roco_completion_params *o
 /* What both begin with: the defaults, then the fields of one table, then what they say together. */
 roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco_completion_params *out,
                              roco_error *error);
+
+/* fields_tools.c. The tools that the model is told of; NULL: none. */
+const cJSON *roco_tools_shown(const roco_completion_params *params);
+/* The name of the tool that must be called; "" when it may be any of several; NULL when none must. */
+const char *roco_tools_forced(const roco_completion_params *params);
+/* Readers of fields. */
+roco_status roco_tools_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_tool_choice_read(const cJSON *value, void *out, roco_error *error);
+/* What `tools` and `tool_choice` say together. */
+roco_status roco_tools_check(const roco_completion_params *params, roco_error *error);
 
 /* "kv_budget must be ...": the one text for every bad budget. `ceiling` 0: not known here. */
 roco_status roco_budget_invalid(roco_error *error, int64_t ceiling);

@@ -58,6 +58,7 @@ typedef struct reader {
     roco_error *error;
     size_t index;   /* of the message */
     uint8_t origin; /* of its content */
+    bool as_text;   /* the arguments of calls */
 } reader;
 
 static roco_status fail(const reader *r, const char *member, const char *words)
@@ -124,19 +125,51 @@ static roco_status read_content(const reader *r, const cJSON *content, bool may_
                          : "must be a string or an array of text parts");
 }
 
-/* Templates want the arguments of a call as an object where the API has them as the text of one. What is no such text
- * stays as it is: a model wrote it, and the client only hands it back. */
-static void parse_arguments(cJSON *calls)
+/* Templates want the arguments of a call as an object, or as the text of one, which is what the API has. A text that is
+ * none stays as it is: a model wrote it, and the client only hands it back. */
+static roco_status shape_arguments(const reader *r, cJSON *function)
 {
-    for (cJSON *call = cJSON_IsArray(calls) ? calls->child : NULL; call; call = call->next) {
-        cJSON *function = cJSON_GetObjectItemCaseSensitive(call, "function"), *arguments = NULL;
-        const cJSON *text = cJSON_GetObjectItemCaseSensitive(function, "arguments");
-        if (!cJSON_IsString(text) ||
-            roco_json_parse(text->valuestring, strlen(text->valuestring), &arguments, NULL) != ROCO_OK)
-            continue;
-        if (!cJSON_IsObject(arguments) || !cJSON_ReplaceItemInObjectCaseSensitive(function, "arguments", arguments))
-            cJSON_Delete(arguments);
+    cJSON *arguments = cJSON_GetObjectItemCaseSensitive(function, "arguments"), *made = NULL;
+    if (r->as_text && cJSON_IsObject(arguments)) {
+        char *text = cJSON_PrintUnformatted(arguments);
+        made = text ? cJSON_CreateString(text) : NULL;
+        cJSON_free(text);
+        if (!made)
+            return no_room(r->region, r->error);
+    } else if (!r->as_text && cJSON_IsString(arguments) && !arguments->valuestring[0]) {
+        made = cJSON_CreateObject();
+    } else if (!r->as_text && cJSON_IsString(arguments) &&
+               (roco_json_parse(arguments->valuestring, strlen(arguments->valuestring), &made, NULL) != ROCO_OK ||
+                !cJSON_IsObject(made))) {
+        cJSON_Delete(made);
+        return ROCO_OK;
     }
+    if (made && !cJSON_ReplaceItemInObjectCaseSensitive(function, "arguments", made))
+        cJSON_Delete(made);
+    return ROCO_OK;
+}
+
+static roco_status read_calls(const reader *r, cJSON *calls)
+{
+    char member[64];
+    unsigned n = 0;
+    if (!cJSON_IsArray(calls))
+        return fail(r, "tool_calls", "must be an array");
+    for (cJSON *call = calls->child; call; call = call->next, n++) {
+        cJSON *function = cJSON_GetObjectItemCaseSensitive(call, "function");
+        const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(function, "arguments");
+        snprintf(member, sizeof member, "tool_calls[%u].function", n);
+        if (!cJSON_IsObject(function))
+            return fail(r, member, "must be an object with the call's name and arguments");
+        if (!cJSON_IsString(cJSON_GetObjectItemCaseSensitive(function, "name")))
+            return fail(r, member, "must have its name as a string");
+        if (arguments && !cJSON_IsString(arguments) && !cJSON_IsObject(arguments))
+            return fail(r, member, "must have its arguments as the text of a JSON object");
+        roco_status status = shape_arguments(r, function);
+        if (status)
+            return status;
+    }
+    return ROCO_OK;
 }
 
 static roco_status read_rest(const reader *r, const cJSON *json, roco_dict *message)
@@ -149,10 +182,12 @@ static roco_status read_rest(const reader *r, const cJSON *json, roco_dict *mess
         if (strcmp(member->string, "function_call") == 0)
             return fail(r, "function_call", "is not supported: use tool_calls");
         if (strcmp(member->string, "tool_calls") == 0) {
-            if (!cJSON_IsArray(member))
-                return fail(r, "tool_calls", "must be an array");
-            parse_arguments(member);
+            if (cJSON_IsArray(member) && !member->child) /* no calls: templates ask whether there is such a member */
+                continue;
+            status = read_calls(r, member);
         }
+        if (status)
+            return status;
         status = roco_value_from_json(r->region, member, &value, r->error);
         if (!status &&
             (!roco_value_string(r->region, member->string, strlen(member->string), ROCO_FROM_REQUEST, &key) ||
@@ -184,13 +219,14 @@ static roco_status read_message(reader *r, const cJSON *json, roco_value *out)
     return status ? status : read_rest(r, json, out->dict);
 }
 
-roco_status roco_messages_read(roco_region *region, cJSON *array, roco_value *out, roco_error *error)
+roco_status roco_messages_read(roco_region *region, cJSON *array, bool arguments_as_text, roco_value *out,
+                               roco_error *error)
 {
     if (!cJSON_IsArray(array) || !array->child)
         return roco_fail(error, ROCO_INVALID, "messages", "messages must be an array of at least one message");
     if (!roco_value_list(region, 8, out))
         return no_room(region, error);
-    reader r = {region, error, 0, 0};
+    reader r = {region, error, 0, 0, arguments_as_text};
     for (const cJSON *json = array->child; json; json = json->next, r.index++) {
         roco_value message;
         roco_status status = read_message(&r, json, &message);

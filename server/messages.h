@@ -18,10 +18,11 @@ uint32_t roco_role_find(const char *name);
  * region is full. */
 roco_status roco_value_from_json(roco_region *region, const cJSON *json, roco_value *out, roco_error *error);
 
-/* `array` is the request's `messages`, which is changed: texts of tool call arguments become the objects they hold.
- * Each becomes a dict: `role` (developer is system) as the program's own text, `content` always a string (null is "",
- * text parts are joined by line ends), everything else as it came but for null, which is left out. ROCO_INVALID with
- * the path of what is at fault, "messages[2].role". */
-roco_status roco_messages_read(roco_region *region, cJSON *array, roco_value *out, roco_error *error);
+/* `array` is the request's `messages`, which may be changed: texts of tool call arguments become the objects they hold,
+ * unless `arguments_as_text`, where objects become texts. Each becomes a dict: `role` (developer is system) as the
+ * program's own text, `content` always a string (null is "", text parts are joined by line ends), everything else as it
+ * came but for null, which is left out. ROCO_INVALID with the path of what is at fault, "messages[2].role". */
+roco_status roco_messages_read(roco_region *region, cJSON *array, bool arguments_as_text, roco_value *out,
+                               roco_error *error);
 
 #endif

@@ -36,6 +36,26 @@ void roco_writer_usage(roco_completion *c);
 void roco_writer_end_stream(roco_completion *c, const char *object);
 void roco_writer_error(roco_completion *c, const roco_problem *problem);
 
+/* Why a choice ended: as roco_choice_finish_reason says, or "tool_calls". NULL: it goes on. */
+const char *roco_writer_reason(const roco_completion_slot *slot);
+
+/* Tells the parts of a stream that were not told yet: each is opened, comes in pieces, and is closed when another one
+ * follows or the choice is done. Any of the three may be NULL. */
+typedef struct roco_part_events {
+    void (*open)(roco_completion *c, roco_completion_slot *slot, const roco_part *part);
+    void (*piece)(roco_completion *c, roco_completion_slot *slot, const roco_part *part, const char *data, size_t size);
+    void (*close)(roco_completion *c, roco_completion_slot *slot, const roco_part *part);
+} roco_part_events;
+void roco_writer_tell(roco_completion *c, roco_completion_slot *slot, const roco_part_events *events);
+
+/* The number of a call among its choice's, and its id, quoted; the same in a stream and in a whole reply. */
+size_t roco_writer_call_index(const roco_completion_slot *slot, const roco_part *call);
+void roco_writer_call_id(roco_completion *c, const roco_completion_slot *slot, const roco_part *call,
+                         const char *prefix);
+/* All text of one kind, quoted. */
+void roco_writer_text(roco_completion *c, const roco_completion_slot *slot, roco_part_kind kind);
+bool roco_writer_has(const roco_completion_slot *slot, roco_part_kind kind);
+
 roco_usage roco_completion_usage(const roco_completion *c);
 
 #endif

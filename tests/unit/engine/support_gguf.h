@@ -61,6 +61,7 @@ typedef struct tiny_model {
     roco_tensor_type type; /* of the matrices; its block must divide width, ffn and n_heads * value_dim */
     bool tied;             /* no output.weight */
     bool rope_freqs;       /* a rope_freqs.weight as Llama 3.1 files have */
+    bool call_marks;       /* of the unused tokens the first two are the control tokens [TOOL_CALLS] and [ARGS] */
 } tiny_model;
 
 /* Ids: 0 <|endoftext|> (end of text), 1 <|im_start|> (begin of text), 2 <|im_end|>, then the 256 bytes in order, then

@@ -122,10 +122,12 @@ static void byte_text(unsigned byte, char out[3])
     out[2] = '\0';
 }
 
-static void add_vocabulary(gguf_writer *w, uint32_t n_vocab)
+static void add_vocabulary(gguf_writer *w, uint32_t n_vocab, bool call_marks)
 {
     enum { NORMAL = 1, CONTROL = 3, UNUSED = 5, TEXT = 24 };
     static const char *const control[TINY_FIRST_BYTE] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
+    static const char *const marks[] = {"[TOOL_CALLS]", "[ARGS]"};
+    const uint32_t n_marks = call_marks ? sizeof marks / sizeof *marks : 0;
     char(*texts)[TEXT] = calloc(n_vocab, sizeof *texts);
     const char **tokens = calloc(n_vocab, sizeof *tokens);
     int32_t *types = calloc(n_vocab, sizeof *types);
@@ -140,6 +142,9 @@ static void add_vocabulary(gguf_writer *w, uint32_t n_vocab)
         } else if (id < TINY_MIN_VOCAB) { /* both sides of the merge without the space between */
             const char *merge = merges[id - TINY_FIRST_BYTE - 256], *space = strchr(merge, ' ');
             snprintf(text, TEXT, "%.*s%s", (int)(space - merge), merge, space + 1);
+        } else if (id < TINY_MIN_VOCAB + n_marks) {
+            snprintf(text, TEXT, "%s", marks[id - TINY_MIN_VOCAB]);
+            types[id] = CONTROL;
         } else {
             snprintf(text, TEXT, "[unused%u]", id - TINY_MIN_VOCAB);
         }
@@ -152,11 +157,11 @@ static void add_vocabulary(gguf_writer *w, uint32_t n_vocab)
     free(types);
 }
 
-static void add_tokenizer(gguf_writer *w, uint32_t n_vocab)
+static void add_tokenizer(gguf_writer *w, uint32_t n_vocab, bool call_marks)
 {
     gguf_key_string(w, "tokenizer.ggml.model", "gpt2");
     gguf_key_string(w, "tokenizer.ggml.pre", "smollm");
-    add_vocabulary(w, n_vocab);
+    add_vocabulary(w, n_vocab, call_marks);
     gguf_key_strings(w, "tokenizer.ggml.merges", merges, TINY_N_MERGES);
     gguf_key_u32(w, "tokenizer.ggml.bos_token_id", 1);
     gguf_key_u32(w, "tokenizer.ggml.eos_token_id", 2);
@@ -209,7 +214,7 @@ void tiny_model_write(const tiny_model *model, gguf_writer *w)
     ROCO_CHECK(model->n_vocab >= TINY_MIN_VOCAB);
     uint64_t state = model->seed;
     add_shape(w, model);
-    add_tokenizer(w, model->n_vocab);
+    add_tokenizer(w, model->n_vocab, model->call_marks);
     /* Small beside what the layers add: with a tied output, a large embedding would just repeat its own token. */
     add_matrix(w, "token_embd.weight", model->type, model->width, model->n_vocab, 1.0f, &state);
     for (uint32_t layer = 0; layer < model->n_layers; layer++)

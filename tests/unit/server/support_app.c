@@ -65,6 +65,7 @@ static void open_options(struct support_app_inside *inside, char **flags)
     snprintf(inside->model, sizeof inside->model, "%s/%s.gguf", inside->folder, SUPPORT_MODEL_ID);
     tiny_model model = tiny_model_default();
     ROCO_CHECK(model.n_vocab == SUPPORT_N_VOCAB && model.context == SUPPORT_CONTEXT);
+    model.call_marks = true;
     tiny_model_save(&model, inside->model);
     char *argv[32] = {inside->model, "--kv-pool-tokens", "4096", "--threads", "1", "--log-level",
                       "error",       "--head-profile",   "off"};

@@ -24,7 +24,8 @@ static const char template[] =
     "{% if bare %}{{ bos_token if bare == 'begun' }}{{ messages[0].content }}{% else %}"
     "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('system comes first') }}"
     "{% endif %}<|im_start|>{{ m.role }}:{{ m.content }}{% if m.tool_calls %}{% for c in m.tool_calls %}"
-    "[{{ c.function.name }} {{ c.function.arguments.x }}]{% endfor %}{% endif %}{% if m.name %}({{ m.name }}){% endif "
+    "[{{ c.function.name }} {{ c.function.arguments | tojson }}]{% endfor %}{% endif %}{% if m.name %}({{ m.name }}){% "
+    "endif "
     "%}"
     "<|im_start|>{% endfor %}{% if add_generation_prompt %}<|im_start|>go{% endif %}{{ extra }}"
     "{% if tools is none %}.{% endif %}{% endif %}";
@@ -111,7 +112,7 @@ static void test_messages(void **state)
             "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":"
             "{\"name\":\"f\",\"arguments\":\"{\\\"x\\\": \\\"y\\\"}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"1\","
             "\"content\":\"z\"}",
-            "", "assistant:[f y]tool:zgo.");
+            "", "assistant:[f {\"x\": \"y\"}]tool:zgo.");
     renders(state, USER, "\"add_generation_prompt\":false", "user:hi.");
     renders(state, USER, "\"chat_template_kwargs\":{\"extra\":\"more\"}", "user:higomore.");
 }
@@ -144,7 +145,6 @@ static void test_bad_messages(void **state)
 static void test_bad_fields(void **state)
 {
     refused(state, USER, "\"prompt\":\"x\"", "prompt", "not supported");
-    refused(state, USER, "\"tools\":[{}]", "tools", "not supported");
     refused(state, USER, "\"response_format\":{\"type\":\"json_object\"}", "response_format", "not supported");
     refused(state, USER, "\"chat_template\":\"x\"", "chat_template", "not supported");
     refused(state, USER, "\"chat_template_kwargs\":{\"messages\":[]}", "chat_template_kwargs", "messages");
