@@ -9,6 +9,9 @@
 #include "server/http_internal.h"
 
 #include <inttypes.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +23,7 @@
 enum { SURPLUS_CONNECTIONS = 32 };
 enum { SWEEP_MS = 250 };     /* a receive deadline is noticed this late at most */
 enum { RUNS_AT_ONCE = 4 };   /* daemon runs in one pump; what is due after them waits for the next iteration */
+enum { CROWD = 512 };        /* connections whose memory is worth giving back once nearly all of them have gone */
 enum { FLUSH_AT_CLOSE = 4 }; /* runs that bring the last replies out */
 
 /* --- clients and their receive deadlines --- */
@@ -65,7 +69,20 @@ static void open_client(roco_http *http, struct MHD_Connection *connection, void
         client->next->previous = client;
     http->clients = client;
     client->surplus = ++http->n_clients > http->max_connections;
+    if (http->n_clients > http->n_crowd)
+        http->n_crowd = http->n_clients;
     roco_http_await(client, http->receive_timeout_ms);
+}
+
+/* Each connection had 32 KiB. The allocator would keep them, since what is still used lies in between. */
+static void give_memory_back(roco_http *http)
+{
+    if (http->n_crowd < CROWD || http->n_clients > http->n_crowd / 16)
+        return;
+    http->n_crowd = http->n_clients;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 static void close_client(roco_http *http, roco_http_client *client)
@@ -77,6 +94,7 @@ static void close_client(roco_http *http, roco_http_client *client)
         client->next->previous = client->previous;
     http->n_clients--;
     free(client);
+    give_memory_back(http);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **slot,

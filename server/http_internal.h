@@ -99,6 +99,7 @@ struct roco_http {
 
     roco_http_client *clients;
     uint32_t n_clients;
+    uint32_t n_crowd; /* most clients since memory was given back */
     roco_exchange *exchanges;
     roco_exchange *resumes;
     uint32_t n_active;

@@ -243,16 +243,20 @@ static void fit_descriptors(roco_options *options)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;
+    rlim_t wanted = (rlim_t)options->max_connections + OTHER_DESCRIPTORS;
+    if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < wanted) /* only root may, up to fs.nr_open */
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = wanted, .rlim_max = wanted});
+    getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted)
         return;
     int64_t room = (int64_t)limit.rlim_cur - OTHER_DESCRIPTORS;
-    if (options->max_connections > room) {
-        options->max_connections = room > 1 ? room : 1;
-        roco_log(ROCO_LOG_WARN, "max-connections is lowered to %" PRId64 ": the process may open %" PRId64 " files",
-                 options->max_connections, (int64_t)limit.rlim_cur);
-    }
+    options->max_connections = room > 1 ? room : 1;
+    roco_log(ROCO_LOG_WARN,
+             "max-connections is lowered to %" PRId64 ": the process may open %" PRId64
+             " files (ulimit -Hn, or LimitNOFILE= of the service)",
+             options->max_connections, (int64_t)limit.rlim_cur);
 }
 
 static roco_status open_http(serve *s, roco_error *error)
