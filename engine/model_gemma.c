@@ -9,7 +9,7 @@ void roco_keys_gemma(roco_keys *keys, roco_shape *shape, uint32_t layers_27b)
 {
     shape->rope_halves = shape->gelu = true;
     shape->embedding_scale = sqrtf((float)shape->width);
-    if (!keys->status && layers_27b && shape->n_layers == layers_27b)
+    if (!keys->status && layers_27b && shape->n_layers == layers_27b && !roco_keys_has(keys, "attention.scale"))
         shape->attention_scale = 1.0f / sqrtf((float)shape->width / (float)shape->n_heads);
 }
 

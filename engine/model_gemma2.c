@@ -19,6 +19,7 @@ static roco_status read_shape(const roco_source *source, roco_shape *shape, roco
     shape->attention_softcap = (float)attention_cap;
     shape->logit_softcap = (float)logit_cap;
     shape->global_period = 2;
+    roco_keys_uint(&keys, "attention.sliding_window_pattern", 1, UINT32_MAX, &shape->global_period);
     roco_keys_gemma(&keys, shape, LAYERS_27B);
     return keys.status;
 }

@@ -13,7 +13,7 @@ static roco_status read_shape(const roco_source *source, roco_shape *shape, roco
     roco_keys_shape(&keys, shape);
     double logit_cap = 0, local_base = 10000;
     shape->global_period = 6;
-    roco_keys_uint(&keys, "attention.sliding_window_pattern", 1, 1024, &shape->global_period);
+    roco_keys_uint(&keys, "attention.sliding_window_pattern", 1, UINT32_MAX, &shape->global_period);
     roco_keys_float(&keys, "rope.freq_base_swa", 1, 1e12, &local_base);
     roco_keys_float(&keys, "final_logit_softcapping", 0, 1e6, &logit_cap);
     shape->logit_softcap = (float)logit_cap;

@@ -8,12 +8,10 @@ static roco_status read_shape(const roco_source *source, roco_shape *shape, roco
 {
     roco_keys keys = {.source = source, .architecture = "granite", .error = error};
     roco_keys_shape(&keys, shape);
-    double attention = (double)shape->attention_scale, embedding = 1, residual = 1, logits = 1;
-    roco_keys_float(&keys, "attention.scale", 1e-6, 1e6, &attention);
+    double embedding = 1, residual = 1, logits = 1;
     roco_keys_float(&keys, "embedding_scale", 1e-6, 1e6, &embedding);
     roco_keys_float(&keys, "residual_scale", 1e-6, 1e6, &residual);
     roco_keys_float(&keys, "logit_scale", 1e-6, 1e6, &logits);
-    shape->attention_scale = (float)attention;
     shape->embedding_scale = (float)embedding;
     shape->residual_scale = (float)residual;
     shape->logit_scale = (float)(1 / logits);

@@ -42,6 +42,12 @@ void roco_keys_float(roco_keys *keys, const char *name, double low, double high,
             roco_fail(keys->error, ROCO_FORMAT, keys->key, "%s is %g, outside %g..%g", keys->key, *out, low, high);
 }
 
+void roco_keys_bool(roco_keys *keys, const char *name, bool *out)
+{
+    if (!keys->status && roco_keys_has(keys, name))
+        keys->status = roco_source_bool(keys->source, keys->key, out, keys->error);
+}
+
 static void need(roco_keys *keys, const char *name)
 {
     if (!keys->status && !roco_keys_has(keys, name))
@@ -125,5 +131,8 @@ void roco_keys_shape(roco_keys *keys, roco_shape *s)
     read_window(keys, s);
     roco_keys_need_float(keys, "attention.layer_norm_rms_epsilon", 1e-30, 1, &eps);
     s->norm_eps = (float)eps;
-    s->attention_scale = 1.0f / sqrtf((float)s->key_dim);
+    double scale = 1 / sqrt((double)s->key_dim);
+    roco_keys_float(keys, "attention.scale", 1e-6, 1e6, &scale);
+    s->attention_scale = (float)scale;
+    roco_keys_bool(keys, "rope.halves", &s->rope_halves);
 }

@@ -23,6 +23,7 @@ bool roco_keys_has(roco_keys *keys, const char *name);
 /* *out keeps its value where the key is missing; ROCO_FORMAT where the value is outside low..high. */
 void roco_keys_uint(roco_keys *keys, const char *name, uint32_t low, uint32_t high, uint32_t *out);
 void roco_keys_float(roco_keys *keys, const char *name, double low, double high, double *out);
+void roco_keys_bool(roco_keys *keys, const char *name, bool *out);
 /* The same where the key must be there. */
 void roco_keys_need_uint(roco_keys *keys, const char *name, uint32_t low, uint32_t high, uint32_t *out);
 void roco_keys_need_float(roco_keys *keys, const char *name, double low, double high, double *out);

@@ -1,6 +1,7 @@
 /* The tokenizer as a whole: read from a GGUF file, checked, put together, asked about its tokens.
  *
- * Immutable once built. The only file of the tokenizer that knows the keys of a GGUF file.
+ * Immutable once built. The only file of the tokenizer that knows the keys of a GGUF file; a tokenizer.json is read in
+ * tokenizer_json.c.
  */
 #include "engine/tokenizer_parts.h"
 
@@ -17,7 +18,7 @@ static const char *const end_marks[] = {
 static bool is_end_mark(roco_text text)
 {
     for (size_t i = 0; i < sizeof end_marks / sizeof *end_marks; i++) {
-        if (strlen(end_marks[i]) == text.size && memcmp(end_marks[i], text.data, text.size) == 0) {
+        if (roco_text_is(text, end_marks[i])) {
             return true;
         }
     }
@@ -30,8 +31,11 @@ static roco_status init_ends(roco_tokenizer *t, const roco_tokenizer_source *sou
     if (!t->ends) {
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for %u tokens", t->vocab.n);
     }
+    for (size_t i = 0; i < source->n_ends; i++) {
+        t->ends[source->ends[i]] = true;
+    }
     for (uint32_t id = 0; id < t->vocab.n; id++) {
-        t->ends[id] = t->vocab.types[id] == ROCO_PIECE_CONTROL && is_end_mark(roco_vocab_bytes(&t->vocab, id));
+        t->ends[id] |= t->vocab.types[id] == ROCO_PIECE_CONTROL && is_end_mark(roco_vocab_bytes(&t->vocab, id));
     }
     if (source->eos >= 0) {
         t->ends[source->eos] = true;
@@ -42,20 +46,79 @@ static roco_status init_ends(roco_tokenizer *t, const roco_tokenizer_source *sou
     return ROCO_OK;
 }
 
+/* Spaces as SentencePiece has them: as U+2581 in a text they are spaces already, and one more is put in front. */
+static bool add_spaces(roco_normalizer *normalizer, bool prefix)
+{
+    const roco_text space = {" ", 1}, symbol = {ROCO_SP_SPACE, sizeof ROCO_SP_SPACE - 1}, none = {"", 0};
+    return roco_normalizer_add(normalizer, ROCO_STEP_REPLACE, symbol, space) &&
+           (!prefix || roco_normalizer_add(normalizer, ROCO_STEP_PREPEND, none, space));
+}
+
+/* What the source gives, or what files of its kind mean. */
+static roco_status init_steps(roco_tokenizer *t, const roco_tokenizer_source *source, roco_error *error)
+{
+    const roco_text space = {" ", 1}, none = {"", 0};
+    roco_status status = ROCO_OK;
+    bool room = true;
+    if (source->normalizer) {
+        t->normalizer = *source->normalizer;
+        *source->normalizer = (roco_normalizer){0};
+    }
+    if (source->pretokenizer) {
+        t->pre = *source->pretokenizer;
+        *source->pretokenizer = (roco_pretokenizer){0};
+    } else if (source->model == ROCO_MODEL_SCORES) {
+        room = add_spaces(&t->normalizer, source->add_space_prefix);
+    } else {
+        status = roco_pretokenizer_init(&t->pre, source->pre, error);
+        if (source->add_space_prefix) {
+            room = roco_normalizer_add(&t->pre.before, ROCO_STEP_PREPEND_ONCE, none, space);
+            t->pre.before.steps[0].first_only = true;
+        }
+        room = room && (!t->pre.nfc || roco_normalizer_add(&t->normalizer, ROCO_STEP_NFC, none, none));
+    }
+    ROCO_CHECK(room);
+    return status;
+}
+
+/* SentencePiece's user-defined tokens are found behind its own spaces. */
+static roco_status init_flags(roco_tokenizer *t, const roco_tokenizer_source *source, roco_error *error)
+{
+    t->flags = malloc(source->n_vocab);
+    if (!t->flags) {
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for %zu tokens", source->n_vocab);
+    }
+    for (size_t id = 0; id < source->n_vocab; id++) {
+        t->flags[id] = source->flags                        ? source->flags[id]
+                       : source->model == ROCO_MODEL_SCORES ? ROCO_ADDED_NORMALIZED
+                                                            : 0;
+    }
+    return ROCO_OK;
+}
+
+static roco_status init_model(roco_tokenizer *t, const roco_tokenizer_source *source, roco_error *error)
+{
+    switch (source->model) {
+    case ROCO_MODEL_SCORES: return roco_sp_init(&t->sp, &t->vocab, source, error);
+    case ROCO_MODEL_UNIGRAM: return roco_unigram_init(&t->unigram, &t->vocab, source, error);
+    default: return roco_bpe_init(&t->bpe, &t->vocab, source, error);
+    }
+}
+
 roco_status roco_tokenizer_build(const roco_tokenizer_source *source, roco_tokenizer **out, roco_error *error)
 {
     roco_tokenizer *t = calloc(1, sizeof *t);
     if (!t) {
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for the tokenizer");
     }
-    roco_status status = source->scores ? ROCO_OK : roco_pretokenizer_init(&t->pre, source->pre, error);
+    t->model = source->model;
+    roco_status status = init_steps(t, source, error);
     status = status ? status : roco_vocab_init(&t->vocab, source, error);
-    if (source->scores) {
-        status = status ? status : roco_sp_init(&t->sp, &t->vocab, source, error);
-    } else {
-        status = status ? status : roco_bpe_init(&t->bpe, &t->vocab, source, error);
-    }
-    status = status ? status : roco_added_init(&t->added, &t->vocab, error);
+    status = status ? status : init_flags(t, source, error);
+    status = status ? status : init_model(t, source, error);
+    const roco_normalizer *own = source->model == ROCO_MODEL_SCORES ? NULL : &t->normalizer;
+    status = status ? status : roco_added_init(&t->added, &t->vocab, t->flags, false, NULL, error);
+    status = status ? status : roco_added_init(&t->added_normalized, &t->vocab, t->flags, true, own, error);
     status = status ? status : init_ends(t, source, error);
     if (status) {
         roco_tokenizer_close(t);
@@ -63,8 +126,8 @@ roco_status roco_tokenizer_build(const roco_tokenizer_source *source, roco_token
     }
     t->bos = source->bos;
     t->eos = source->eos;
-    t->add_bos = source->add_bos < 0 ? source->scores || t->pre.add_bos : source->add_bos > 0;
-    t->add_space_prefix = source->add_space_prefix;
+    const bool usual = source->model == ROCO_MODEL_SCORES || t->pre.add_bos;
+    t->add_bos = source->add_bos < 0 ? usual : source->add_bos > 0;
     *out = t;
     return ROCO_OK;
 }
@@ -77,7 +140,10 @@ void roco_tokenizer_close(roco_tokenizer *tokenizer)
     roco_vocab_free(&tokenizer->vocab);
     roco_bpe_free(&tokenizer->bpe);
     roco_sp_free(&tokenizer->sp);
+    roco_unigram_free(&tokenizer->unigram);
     roco_added_free(&tokenizer->added);
+    roco_added_free(&tokenizer->added_normalized);
+    free(tokenizer->flags);
     roco_pretokenizer_free(&tokenizer->pre);
     free(tokenizer->ends);
     free(tokenizer);
@@ -109,7 +175,7 @@ static roco_status read_strings(const roco_source *file, const char *key, roco_t
 }
 
 /* The scores of n_vocab tokens. Returns owned. */
-static roco_status read_scores(const roco_source *file, size_t n_vocab, float **out, roco_error *error)
+static roco_status read_scores(const roco_source *file, size_t n_vocab, double **out, roco_error *error)
 {
     static const char key[] = "tokenizer.ggml.scores";
     roco_source_kind kind;
@@ -127,7 +193,7 @@ static roco_status read_scores(const roco_source *file, size_t n_vocab, float **
         return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %zu scores", n_vocab);
     }
     for (size_t i = 0; i < n_vocab; i++) {
-        (*out)[i] = (float)roco_source_array_float(file, key, i);
+        (*out)[i] = roco_source_array_float(file, key, i);
     }
     return ROCO_OK;
 }
@@ -201,18 +267,13 @@ static roco_status read_name(const roco_source *file, const char *key, roco_text
     return roco_source_has(file, key) ? roco_source_string(file, key, out, error) : ROCO_OK;
 }
 
-static bool is(roco_text text, const char *word)
-{
-    return text.size == strlen(word) && memcmp(text.data, word, text.size) == 0;
-}
-
 static roco_status read_model(const roco_source *file, bool *sentencepiece, roco_error *error)
 {
     static const char key[] = "tokenizer.ggml.model";
     roco_text model;
     roco_status status = read_name(file, key, &model, error);
-    *sentencepiece = is(model, "llama");
-    if (!status && !*sentencepiece && !is(model, "gpt2")) {
+    *sentencepiece = roco_text_is(model, "llama");
+    if (!status && !*sentencepiece && !roco_text_is(model, "gpt2")) {
         status = roco_fail(error, ROCO_UNSUPPORTED, key,
                            "the file's tokenizer is not supported; known: gpt2 (byte-level BPE), llama "
                            "(SentencePiece)");
@@ -225,9 +286,15 @@ roco_status roco_tokenizer_open_as(const roco_source *file, const char *pre, roc
     roco_tokenizer_source source = {0};
     roco_text *pieces = NULL, *merges = NULL;
     int32_t *types = NULL;
-    float *scores = NULL;
+    double *scores = NULL;
     bool sentencepiece = false;
+    roco_text json;
+    if (!roco_source_has(file, "tokenizer.ggml.model") &&
+        roco_source_string(file, "tokenizer.huggingface.json", &json, NULL) == ROCO_OK) {
+        return roco_tokenizer_open_json(file, json, out, error);
+    }
     roco_status status = read_model(file, &sentencepiece, error);
+    source.model = sentencepiece ? ROCO_MODEL_SCORES : ROCO_MODEL_BYTES;
     if (!status && pre) {
         source.pre = (roco_text){pre, strlen(pre)};
     } else if (!status) {
@@ -283,7 +350,7 @@ roco_text roco_tokenizer_piece(const roco_tokenizer *tokenizer, int32_t id, bool
         (!special && roco_tokenizer_is_control(tokenizer, id))) {
         return (roco_text){"", 0};
     }
-    return roco_vocab_bytes(&tokenizer->vocab, (uint32_t)id);
+    return roco_vocab_decoded(&tokenizer->vocab, (uint32_t)id);
 }
 
 bool roco_tokenizer_is_control(const roco_tokenizer *tokenizer, int32_t id)

@@ -5,81 +5,77 @@
  */
 #include "engine/tokenizer_parts.h"
 
-#include <stdlib.h>
-
 static bool is_control(uint8_t type)
 {
     return type == ROCO_PIECE_CONTROL || type == ROCO_PIECE_UNKNOWN;
 }
 
-static bool is_added(uint8_t type)
+static bool belongs(const roco_vocab *vocab, const uint8_t *flags, uint32_t id, bool normalized)
 {
-    return type == ROCO_PIECE_USER_DEFINED || is_control(type);
+    const uint8_t type = vocab->types[id];
+    const bool late = type == ROCO_PIECE_USER_DEFINED && flags[id] & ROCO_ADDED_NORMALIZED;
+    return (type == ROCO_PIECE_USER_DEFINED || is_control(type)) && late == normalized;
 }
 
-static uint64_t edge(uint32_t node, char byte)
-{
-    return (uint64_t)node << 8 | (unsigned char)byte;
-}
+/* Calls `take` for each token's text. */
+typedef void take_text(roco_trie *trie, size_t *bytes, roco_text text, int32_t id);
 
-static void add(roco_added *added, roco_text text, int32_t id, uint32_t *n_nodes)
+static roco_status each(const roco_vocab *vocab, const uint8_t *flags, bool normalized,
+                        const roco_normalizer *normalizer, take_text *take, roco_trie *trie, size_t *bytes)
 {
-    uint32_t node = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        uint32_t next = roco_map_get(&added->edges, edge(node, text.data[i]));
-        if (next == ROCO_MAP_NONE) {
-            next = (*n_nodes)++;
-            added->ids[next] = -1;
-            roco_map_put(&added->edges, edge(node, text.data[i]), next);
+    roco_status status = ROCO_OK;
+    for (uint32_t id = 0; id < vocab->n && !status; id++) {
+        roco_buffer changed = {0};
+        roco_text text = roco_vocab_bytes(vocab, id);
+        if (!belongs(vocab, flags, id, normalized)) {
+            continue;
         }
-        node = next;
+        status = normalized && normalizer ? roco_normalizer_run(normalizer, true, &text, &changed) : ROCO_OK;
+        if (!status) {
+            take(trie, bytes, text, (int32_t)id);
+        }
+        roco_buffer_free(&changed);
     }
-    if (node != 0 && added->ids[node] < 0) {
-        added->ids[node] = id;
-    }
+    return status;
 }
 
-roco_status roco_added_init(roco_added *added, const roco_vocab *vocab, roco_error *error)
+static void measure(roco_trie *trie, size_t *bytes, roco_text text, int32_t id)
+{
+    *bytes += text.size;
+}
+
+static void add(roco_trie *trie, size_t *bytes, roco_text text, int32_t id)
+{
+    roco_trie_add(trie, text, id);
+}
+
+roco_status roco_added_init(roco_added *added, const roco_vocab *vocab, const uint8_t *flags, bool normalized,
+                            const roco_normalizer *normalizer, roco_error *error)
 {
     size_t bytes = 0;
-    for (uint32_t id = 0; id < vocab->n; id++) {
-        bytes += is_added(vocab->types[id]) ? roco_vocab_bytes(vocab, id).size : 0;
-    }
-    added->ids = malloc((bytes + 1) * sizeof *added->ids);
-    if (!added->ids || !roco_map_init(&added->edges, bytes)) {
-        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for the added tokens");
-    }
-    uint32_t n_nodes = 1; /* node 0 is the root */
-    for (uint32_t id = 0; id < vocab->n; id++) {
-        if (is_added(vocab->types[id])) {
-            add(added, roco_vocab_bytes(vocab, id), (int32_t)id, &n_nodes);
-        }
-    }
-    for (unsigned byte = 0; byte < 256; byte++) {
-        added->roots[byte] = roco_map_get(&added->edges, edge(0, (char)byte));
-    }
-    return ROCO_OK;
+    roco_status status = each(vocab, flags, normalized, normalizer, measure, &added->trie, &bytes);
+    status = status || roco_trie_init(&added->trie, bytes) ? status : ROCO_NO_MEMORY;
+    status = status ? status : each(vocab, flags, normalized, normalizer, add, &added->trie, &bytes);
+    return status ? roco_fail(error, status, NULL, "no memory for the added tokens") : ROCO_OK;
 }
 
 void roco_added_free(roco_added *added)
 {
-    roco_map_free(&added->edges);
-    free(added->ids);
-    *added = (roco_added){0};
+    roco_trie_free(&added->trie);
 }
 
 size_t roco_added_match(const roco_added *added, const roco_vocab *vocab, const char *data, size_t size, bool control,
                         int32_t *id)
 {
     size_t longest = 0;
-    uint32_t node = size > 0 ? added->roots[(unsigned char)data[0]] : ROCO_MAP_NONE;
+    uint32_t node = size > 0 ? added->trie.roots[(unsigned char)data[0]] : ROCO_MAP_NONE;
     for (size_t i = 1; node != ROCO_MAP_NONE; i++) {
-        int32_t here = added->ids[node];
+        int32_t here = added->trie.ids[node];
         if (here >= 0 && (control || !is_control(vocab->types[here]))) {
             longest = i;
             *id = here;
         }
-        node = i < size ? roco_map_get(&added->edges, edge(node, data[i])) : ROCO_MAP_NONE;
+        node = i < size ? roco_trie_step(&added->trie, node, data[i]) : ROCO_MAP_NONE;
     }
     return longest;
 }

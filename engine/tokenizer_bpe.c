@@ -1,10 +1,12 @@
 /* Byte-pair encoding of one word: the pair of lowest rank merges first, the leftmost of equals.
  *
- * Symbols are a linked list, pairs wait in a heap, and a pair whose symbols have changed since is dropped when it comes
- * up. So a word of n bytes costs O(n log n), whatever it holds. The tables are only read; the scratch belongs to one
- * encoding on one thread.
+ * A word starts as bytes or as characters. Symbols are a linked list, pairs wait in a heap, and a pair whose symbols
+ * have changed since is dropped when it comes up. So a word of n bytes costs O(n log n), whatever it holds. The tables
+ * are only read; the scratch belongs to one encoding on one thread.
  */
 #include "engine/tokenizer_heap.h"
+
+#include "config/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +81,40 @@ roco_status roco_bpe_reserve(roco_bpe_scratch *scratch, size_t n)
     return ROCO_OK;
 }
 
+static void link_last(symbol *symbols, int32_t n)
+{
+    if (n > 0) {
+        symbols[n - 1].next = -1;
+    }
+}
+
+/* The word's characters as a list of symbols; their number, at most one for each byte. */
+static int32_t split_characters(const roco_bpe *bpe, const roco_vocab *vocab, roco_text word, symbol *symbols)
+{
+    int32_t n = 0;
+    bool fused = false; /* the last symbol is an unknown that takes more in */
+    for (size_t at = 0, size; at < word.size; at += size) {
+        size = roco_utf8_next(word.data + at, word.size - at, NULL);
+        size = size ? size : 1;
+        int32_t id = roco_vocab_find(vocab, word.data + at, size);
+        bool bytes = id < 0 && bpe->byte_fallback;
+        for (size_t i = 0; bytes && i < size; i++) {
+            bytes = vocab->byte_ids[(unsigned char)word.data[at + i]] >= 0;
+        }
+        for (size_t i = 0; bytes && i < size; i++, n++) {
+            symbols[n] = (symbol){vocab->byte_ids[(unsigned char)word.data[at + i]], n - 1, n + 1};
+        }
+        bool unknown = id < 0 && !bytes && bpe->unknown >= 0;
+        if (id >= 0 || (unknown && !fused)) {
+            symbols[n] = (symbol){id >= 0 ? id : bpe->unknown, n - 1, n + 1};
+            n++;
+        }
+        fused = unknown && bpe->fuse_unknown;
+    }
+    link_last(symbols, n);
+    return n;
+}
+
 /* The word's bytes as a list of symbols; their number. */
 static int32_t split_bytes(const roco_vocab *vocab, roco_text word, symbol *symbols)
 {
@@ -90,15 +126,16 @@ static int32_t split_bytes(const roco_vocab *vocab, roco_text word, symbol *symb
             n++;
         }
     }
-    if (n > 0) {
-        symbols[n - 1].next = -1;
-    }
+    link_last(symbols, n);
     return n;
 }
 
-static size_t count_encodable(const roco_vocab *vocab, roco_text word)
+static size_t count_encodable(const roco_bpe *bpe, const roco_vocab *vocab, roco_text word)
 {
     size_t n = 0;
+    if (bpe->characters) {
+        return word.size;
+    }
     for (size_t i = 0; i < word.size; i++) {
         n += vocab->byte_ids[(unsigned char)word.data[i]] >= 0;
     }
@@ -109,8 +146,9 @@ roco_status roco_bpe_encode(const roco_bpe *bpe, const roco_vocab *vocab, roco_t
                             roco_id_sink *sink)
 {
     /* No id covers more than the longest piece, so a word far too long is refused before it costs memory. */
-    size_t count = count_encodable(vocab, word);
-    if (count / vocab->longest > sink->limit - sink->out->size) {
+    size_t count = count_encodable(bpe, vocab, word);
+    bool all = !bpe->characters || (bpe->unknown < 0 && bpe->byte_fallback);
+    if (all && count / vocab->longest > sink->limit - sink->out->size) {
         return ROCO_TOO_LARGE;
     }
     roco_status status = roco_bpe_reserve(scratch, count);
@@ -118,7 +156,7 @@ roco_status roco_bpe_encode(const roco_bpe *bpe, const roco_vocab *vocab, roco_t
         return status;
     }
     symbol *symbols = scratch->symbols;
-    int32_t n = split_bytes(vocab, word, symbols);
+    int32_t n = bpe->characters ? split_characters(bpe, vocab, word, symbols) : split_bytes(vocab, word, symbols);
     size_t n_pairs = 0;
     for (int32_t at = 0; at < n; at++) {
         n_pairs = add_pair(bpe, symbols, at, scratch->heap, n_pairs);
@@ -137,19 +175,48 @@ void roco_bpe_scratch_free(roco_bpe_scratch *scratch)
 {
     free(scratch->symbols);
     free(scratch->heap);
+    free(scratch->nodes);
     *scratch = (roco_bpe_scratch){0};
 }
 
 /* --- the table of merges --- */
 
-/* Ids of the two sides of "left right" and of what they make; false when one is no token that text may become. */
-static bool resolve(const roco_vocab *vocab, roco_text merge_text, char *buffer, int32_t ids[3])
+/* The two sides of a merge; false: it has not one space with something on both sides. */
+static bool sides(const roco_tokenizer_source *source, size_t rank, roco_text *left, roco_text *right)
 {
-    const char *space = memchr(merge_text.data, ' ', merge_text.size);
-    roco_text left = {merge_text.data, (size_t)(space - merge_text.data)};
-    roco_text right = {space + 1, merge_text.size - left.size - 1};
+    const roco_text text = source->merges[rank];
+    if (source->rights) {
+        *left = text;
+        *right = source->rights[rank];
+        return text.size > 0 && right->size > 0;
+    }
+    const char *space = text.size ? memchr(text.data, ' ', text.size) : NULL;
+    size_t before = space ? (size_t)(space - text.data) : 0;
+    if (before == 0 || before + 1 == text.size || memchr(space + 1, ' ', text.size - before - 1)) {
+        return false;
+    }
+    *left = (roco_text){text.data, before};
+    *right = (roco_text){space + 1, text.size - before - 1};
+    return true;
+}
+
+/* A piece's bytes as they are looked up. */
+static bool unspell(const roco_bpe *bpe, roco_text piece, char *out, size_t *size)
+{
+    if (!bpe->characters) {
+        return roco_vocab_unspell(piece, out, size);
+    }
+    memcpy(out, piece.data, piece.size);
+    *size = piece.size;
+    return true;
+}
+
+/* Ids of the two sides and of what they make; false when one is no token that text may become. */
+static bool resolve(const roco_bpe *bpe, const roco_vocab *vocab, roco_text left, roco_text right, char *buffer,
+                    int32_t ids[3])
+{
     size_t left_size, right_size;
-    if (!roco_vocab_unspell(left, buffer, &left_size) || !roco_vocab_unspell(right, buffer + left_size, &right_size)) {
+    if (!unspell(bpe, left, buffer, &left_size) || !unspell(bpe, right, buffer + left_size, &right_size)) {
         return false;
     }
     ids[0] = roco_vocab_find(vocab, buffer, left_size);
@@ -158,23 +225,17 @@ static bool resolve(const roco_vocab *vocab, roco_text merge_text, char *buffer,
     return ids[0] >= 0 && ids[1] >= 0 && ids[2] >= 0;
 }
 
-static bool has_one_inner_space(roco_text text)
-{
-    const char *space = text.size ? memchr(text.data, ' ', text.size) : NULL;
-    size_t before = space ? (size_t)(space - text.data) : 0, after = text.size - before - 1;
-    return before > 0 && after > 0 && !memchr(space + 1, ' ', after);
-}
-
 static roco_status read_merges(roco_bpe *bpe, const roco_vocab *vocab, const roco_tokenizer_source *source,
                                char *buffer, roco_error *error)
 {
     static const char key[] = "tokenizer.ggml.merges";
     for (size_t rank = 0; rank < source->n_merges; rank++) {
         int32_t ids[3];
-        if (!has_one_inner_space(source->merges[rank])) {
+        roco_text left, right;
+        if (!sides(source, rank, &left, &right)) {
             return roco_fail(error, ROCO_FORMAT, key, "merge %zu is not two pieces with one space between", rank);
         }
-        if (!resolve(vocab, source->merges[rank], buffer, ids)) {
+        if (!resolve(bpe, vocab, left, right, buffer, ids)) {
             return roco_fail(error, ROCO_FORMAT, key,
                              "merge %zu names or makes a piece that is not an ordinary token of the vocabulary", rank);
         }
@@ -190,8 +251,13 @@ roco_status roco_bpe_init(roco_bpe *bpe, const roco_vocab *vocab, const roco_tok
 {
     size_t longest = 0;
     for (size_t i = 0; i < source->n_merges; i++) {
-        longest = source->merges[i].size > longest ? source->merges[i].size : longest;
+        size_t size = source->merges[i].size + (source->rights ? source->rights[i].size : 0);
+        longest = size > longest ? size : longest;
     }
+    bpe->characters = source->model == ROCO_MODEL_CHARACTERS;
+    bpe->byte_fallback = source->byte_fallback;
+    bpe->fuse_unknown = source->fuse_unknown;
+    bpe->unknown = source->unknown;
     if (source->n_merges > INT32_MAX) {
         return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.merges", "%zu merges", source->n_merges);
     }

@@ -1,5 +1,5 @@
-/* Text to ids: added tokens split the text, the pre-tokenizer cuts words, byte-pair merging makes ids. SentencePiece
- * files have their own walk: its spaces are part of the pieces.
+/* Text to ids: added tokens split the text into sections, a section is normalised and cut into words, the model makes
+ * ids of a word.
  *
  * Any thread; all that changes is the caller's array and this call's scratch.
  */
@@ -47,9 +47,18 @@ roco_status roco_id_push(roco_id_sink *sink, int32_t id)
     return ROCO_OK;
 }
 
-static roco_status encode_word(job *j, roco_text word)
+/* --- words --- */
+
+static roco_status encode_word(void *context, roco_text word)
 {
+    job *j = context;
     const roco_tokenizer *t = j->tokenizer;
+    if (t->model == ROCO_MODEL_SCORES) {
+        return roco_sp_encode(&t->sp, &t->vocab, word, &j->scratch, &j->sink);
+    }
+    if (t->model == ROCO_MODEL_UNIGRAM) {
+        return roco_unigram_encode(&t->unigram, &t->vocab, word, &j->scratch, &j->sink);
+    }
     int32_t whole = t->pre.ignore_merges ? roco_vocab_find(&t->vocab, word.data, word.size) : -1;
     if (whole >= 0) {
         return roco_id_push(&j->sink, whole);
@@ -57,57 +66,43 @@ static roco_status encode_word(job *j, roco_text word)
     return roco_bpe_encode(&t->bpe, &t->vocab, word, &j->scratch, &j->sink);
 }
 
-static roco_status encode_valid(job *j, roco_text text)
-{
-    size_t at = 0;
-    while (at < text.size) {
-        size_t end = roco_pretokenizer_next(&j->tokenizer->pre, text, at, j->match);
-        if (end == 0) {
-            return ROCO_NO_MEMORY;
-        }
-        roco_status status = encode_word(j, (roco_text){text.data + at, end - at});
-        if (status) {
-            return status;
-        }
-        at = end;
-    }
-    return ROCO_OK;
-}
-
 /* A stretch without added tokens. A byte that is not UTF-8 is a word of its own. */
-static roco_status encode_plain(job *j, roco_text text)
+static roco_status encode_plain(job *j, roco_text text, bool first)
 {
-    size_t at = 0;
-    roco_status status = ROCO_OK;
-    while (at < text.size && !status) {
+    const roco_pretokenizer *pre = &j->tokenizer->pre;
+    roco_buffer changed = {0};
+    roco_status status = roco_normalizer_run(&pre->before, first, &text, &changed);
+    for (size_t at = 0; at < text.size && !status;) {
         size_t valid = roco_utf8_valid_prefix(text.data + at, text.size - at);
         size_t size = valid ? valid : 1;
         roco_text part = {text.data + at, size};
-        status = valid ? encode_valid(j, part) : encode_word(j, part);
+        status = valid ? roco_pretokenizer_run(pre, part, j->match, encode_word, j) : encode_word(j, part);
         at += size;
     }
+    roco_buffer_free(&changed);
     return status;
 }
 
-/* The first stretch, with the space in front that some files ask for. */
-static roco_status encode_first(job *j, roco_text text)
+/* --- added tokens --- */
+
+/* An added token in a text, with what it takes of the white space around it. */
+typedef struct found {
+    size_t from, to;
+    int32_t id;
+} found;
+
+/* Where the character before `at` starts. */
+static size_t before(roco_text text, size_t at)
 {
-    if (!j->tokenizer->add_space_prefix || text.size == 0 || text.data[0] == ' ') {
-        return encode_plain(j, text);
+    size_t start = at - 1;
+    while (start > 0 && at - start < 4 && ((unsigned char)text.data[start] & 0xC0) == 0x80) {
+        start--;
     }
-    char *spaced = malloc(text.size + 1);
-    if (!spaced) {
-        return ROCO_NO_MEMORY;
-    }
-    spaced[0] = ' ';
-    memcpy(spaced + 1, text.data, text.size);
-    roco_status status = encode_plain(j, (roco_text){spaced, text.size + 1});
-    free(spaced);
-    return status;
+    return start;
 }
 
 /* The longest added token at `at`; a control token only where none of its bytes is foreign. */
-static size_t match_added(job *j, roco_text text, size_t at, int32_t *id)
+static size_t match_added(job *j, const roco_added *added, roco_text text, size_t at, int32_t *id)
 {
     const roco_tokenizer *t = j->tokenizer;
     const char *data = text.data + at;
@@ -117,10 +112,10 @@ static size_t match_added(job *j, roco_text text, size_t at, int32_t *id)
             j->own_end++;
         own = j->own_end - at;
     }
-    size_t n = own ? roco_added_match(&t->added, &t->vocab, data, own, true, id) : 0;
+    size_t n = own ? roco_added_match(added, &t->vocab, data, own, true, id) : 0;
     if (own < rest) {
         int32_t other;
-        size_t m = roco_added_match(&t->added, &t->vocab, data, rest, false, &other);
+        size_t m = roco_added_match(added, &t->vocab, data, rest, false, &other);
         if (m > n) {
             *id = other;
             return m;
@@ -129,92 +124,78 @@ static size_t match_added(job *j, roco_text text, size_t at, int32_t *id)
     return n;
 }
 
-static roco_status encode_text(job *j, roco_text text)
+/* The first added token from `at` on; `low` is where the one before it ended. */
+static bool find_added(job *j, const roco_added *added, roco_text text, size_t low, size_t at, found *out)
 {
-    size_t from = 0, at = 0;
-    while (at < text.size) {
-        int32_t id;
-        size_t n = match_added(j, text, at, &id);
+    for (; at < text.size; at++) {
+        size_t n = match_added(j, added, text, at, &out->id);
         if (n == 0) {
-            at++;
             continue;
         }
-        roco_text before = {text.data + from, at - from};
-        roco_status status = from == 0 ? encode_first(j, before) : encode_plain(j, before);
-        status = status ? status : roco_id_push(&j->sink, id);
-        if (status) {
-            return status;
+        const uint8_t flags = j->tokenizer->flags[out->id];
+        out->from = at;
+        out->to = at + n;
+        if (flags & ROCO_ADDED_WORD && ((at > 0 && roco_word_at(text, before(text, at))) ||
+                                        (out->to < text.size && roco_word_at(text, out->to)))) {
+            at = out->to - 1;
+            continue;
         }
-        from = at += n;
+        if (flags & ROCO_ADDED_LEFT) {
+            size_t space = roco_space_before(text, at);
+            out->from = space > low ? space : low;
+        }
+        if (flags & ROCO_ADDED_RIGHT) {
+            out->to = roco_space_behind(text, out->to);
+        }
+        return true;
     }
-    roco_text rest = {text.data + from, text.size - from};
-    return from == 0 ? encode_first(j, rest) : encode_plain(j, rest);
+    return false;
 }
 
-/* --- SentencePiece --- */
+/* --- sections --- */
 
-/* A stretch with its spaces as they are looked up: user-defined tokens stand, the rest is merged. */
-static roco_status encode_sp_plain(job *j, roco_text text)
+/* A normalised section: the tokens that are looked for in it, and what lies between. */
+static roco_status encode_normalized(job *j, roco_text text, bool first)
 {
-    const roco_tokenizer *t = j->tokenizer;
-    size_t from = 0, at = 0;
+    size_t from = 0;
+    found token;
     roco_status status = ROCO_OK;
-    while (at < text.size && !status) {
-        int32_t id;
-        size_t n = roco_added_match(&t->added, &t->vocab, text.data + at, text.size - at, false, &id);
-        if (n == 0) {
-            at++;
-            continue;
-        }
-        status = roco_sp_encode(&t->sp, &t->vocab, (roco_text){text.data + from, at - from}, &j->scratch, &j->sink);
-        status = status ? status : roco_id_push(&j->sink, id);
-        from = at += n;
+    while (j->tokenizer->added_normalized.trie.n_nodes > 1 && !status &&
+           find_added(j, &j->tokenizer->added_normalized, text, from, from, &token)) {
+        status = encode_plain(j, (roco_text){text.data + from, token.from - from}, first && from == 0);
+        status = status ? status : roco_id_push(&j->sink, token.id);
+        from = token.to;
     }
-    return status ? status
-                  : roco_sp_encode(&t->sp, &t->vocab, (roco_text){text.data + from, text.size - from}, &j->scratch,
-                                   &j->sink);
+    return status ? status : encode_plain(j, (roco_text){text.data + from, text.size - from}, first && from == 0);
 }
 
-/* What stands between two control tokens is a text of its own to SentencePiece, with its own space in front. */
-static roco_status encode_sp_stretch(job *j, roco_text text)
+static roco_status encode_section(job *j, roco_text text, bool first)
 {
+    roco_buffer changed = {0};
     if (text.size == 0) {
         return ROCO_OK;
     }
-    bool prefix = j->tokenizer->add_space_prefix;
-    if (!prefix && !memmem(text.data, text.size, ROCO_SP_SPACE, sizeof ROCO_SP_SPACE - 1)) {
-        return encode_sp_plain(j, text);
-    }
-    char *spelled = malloc(text.size + 1);
-    if (!spelled) {
-        return ROCO_NO_MEMORY;
-    }
-    spelled[0] = ' ';
-    size_t size = prefix + roco_vocab_unspell_spaces(text, spelled + prefix);
-    roco_status status = encode_sp_plain(j, (roco_text){spelled, size});
-    free(spelled);
+    job inner = *j;
+    inner.foreign = NULL; /* what is looked for from here on are no control tokens */
+    inner.special = false;
+    roco_status status = roco_normalizer_run(&j->tokenizer->normalizer, first, &text, &changed);
+    status = status ? status : encode_normalized(&inner, text, first);
+    roco_buffer_free(&changed);
+    j->scratch = inner.scratch;
     return status;
 }
 
-static roco_status encode_sp(job *j, roco_text text)
+static roco_status encode_text(job *j, roco_text text)
 {
-    const roco_tokenizer *t = j->tokenizer;
-    size_t from = 0, at = 0;
-    while (at < text.size && j->special) {
-        int32_t id;
-        size_t n = match_added(j, text, at, &id);
-        if (n == 0 || !roco_tokenizer_is_control(t, id)) {
-            at += n ? n : 1;
-            continue;
-        }
-        roco_status status = encode_sp_stretch(j, (roco_text){text.data + from, at - from});
-        status = status ? status : roco_id_push(&j->sink, id);
-        if (status) {
-            return status;
-        }
-        from = at += n;
+    size_t from = 0;
+    found token;
+    roco_status status = ROCO_OK;
+    while (!status && find_added(j, &j->tokenizer->added, text, from, from, &token)) {
+        status = encode_section(j, (roco_text){text.data + from, token.from - from}, from == 0);
+        status = status ? status : roco_id_push(&j->sink, token.id);
+        from = token.to;
     }
-    return encode_sp_stretch(j, (roco_text){text.data + from, text.size - from});
+    return status ? status : encode_section(j, (roco_text){text.data + from, text.size - from}, from == 0);
 }
 
 /* A text that begins with the begin token keeps that one: a second would change what the model sees. */
@@ -226,7 +207,7 @@ static bool wants_bos(job *j, roco_text text, unsigned flags)
     }
     int32_t first = -1;
     if (text.size)
-        match_added(j, text, 0, &first);
+        match_added(j, &t->added, text, 0, &first);
     return first != t->bos;
 }
 
@@ -256,7 +237,7 @@ roco_status roco_tokenizer_encode_marked(const roco_tokenizer *tokenizer, const 
         status = roco_id_push(&j.sink, tokenizer->bos);
     }
     if (!status) {
-        status = tokenizer->sp.ranks ? encode_sp(&j, whole) : encode_text(&j, whole);
+        status = encode_text(&j, whole);
     }
     pcre2_match_data_free(j.match);
     roco_bpe_scratch_free(&j.scratch);

@@ -192,7 +192,7 @@ roco_status roco_sp_init(roco_sp *sp, const roco_vocab *vocab, const roco_tokeni
         if (!isfinite(source->scores[id])) {
             return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.scores", "score %u is not a finite number", id);
         }
-        sp->ranks[id] = rank_of(source->scores[id]);
+        sp->ranks[id] = rank_of((float)source->scores[id]);
     }
     find_joins(sp, vocab);
     return ROCO_OK;

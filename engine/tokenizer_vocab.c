@@ -60,6 +60,15 @@ roco_text roco_vocab_bytes(const roco_vocab *vocab, uint32_t id)
     return (roco_text){vocab->bytes + from, vocab->offsets[id + 1] - from};
 }
 
+roco_text roco_vocab_decoded(const roco_vocab *vocab, uint32_t id)
+{
+    if (!vocab->decoded) {
+        return roco_vocab_bytes(vocab, id);
+    }
+    uint32_t from = vocab->decoded_offsets[id];
+    return (roco_text){vocab->decoded + from, vocab->decoded_offsets[id + 1] - from};
+}
+
 /* The slot that holds an id of these bytes, or the free one where it belongs. */
 static size_t slot_of(const roco_vocab *vocab, const char *data, size_t size)
 {
@@ -116,6 +125,14 @@ static int spelled_byte(roco_text piece)
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
+static size_t copy_piece(roco_text piece, char *out)
+{
+    if (piece.size) {
+        memcpy(out, piece.data, piece.size);
+    }
+    return piece.size;
+}
+
 size_t roco_vocab_unspell_spaces(roco_text text, char *out)
 {
     size_t n = 0;
@@ -127,7 +144,8 @@ size_t roco_vocab_unspell_spaces(roco_text text, char *out)
     return n;
 }
 
-/* The SentencePiece form of copy_pieces: byte tokens are known by their type and are not what text is looked up as. */
+/* The form of copy_pieces for SentencePiece's spelling: byte tokens are known by their type and are not what text is
+ * looked up as. */
 static roco_status copy_sp_pieces(roco_vocab *vocab, const roco_tokenizer_source *source, bool *textual,
                                   roco_error *error)
 {
@@ -150,12 +168,30 @@ static roco_status copy_sp_pieces(roco_vocab *vocab, const roco_tokenizer_source
             vocab->bytes[at] = (char)byte;
             vocab->byte_ids[byte] = vocab->byte_ids[byte] < 0 ? (int32_t)id : vocab->byte_ids[byte];
         } else {
-            size = roco_vocab_unspell_spaces(piece, vocab->bytes + at);
+            size = source->model == ROCO_MODEL_SCORES ? roco_vocab_unspell_spaces(piece, vocab->bytes + at)
+                                                      : copy_piece(piece, vocab->bytes + at);
         }
         vocab->longest = size > vocab->longest ? size : vocab->longest;
         at += (uint32_t)size;
     }
     vocab->offsets[vocab->n] = at;
+    return ROCO_OK;
+}
+
+/* The pieces as text, where that differs. */
+static roco_status decode_pieces(roco_vocab *vocab, roco_error *error)
+{
+    uint32_t at = 0;
+    vocab->decoded = malloc(vocab->offsets[vocab->n] + 1);
+    vocab->decoded_offsets = malloc(((size_t)vocab->n + 1) * sizeof *vocab->decoded_offsets);
+    if (!vocab->decoded || !vocab->decoded_offsets) {
+        return roco_fail(error, ROCO_NO_MEMORY, "tokenizer.ggml.tokens", "no memory for %u tokens", vocab->n);
+    }
+    for (uint32_t id = 0; id < vocab->n; id++) {
+        vocab->decoded_offsets[id] = at;
+        at += (uint32_t)roco_vocab_unspell_spaces(roco_vocab_bytes(vocab, id), vocab->decoded + at);
+    }
+    vocab->decoded_offsets[vocab->n] = at;
     return ROCO_OK;
 }
 
@@ -179,7 +215,7 @@ static void copy_pieces(roco_vocab *vocab, const roco_tokenizer_source *source, 
     vocab->offsets[vocab->n] = at;
 }
 
-static void fill_table(roco_vocab *vocab, const bool *textual)
+static void fill_table(roco_vocab *vocab, const roco_tokenizer_source *source, const bool *textual)
 {
     for (size_t i = 0; i <= vocab->mask; i++) {
         vocab->slots[i] = ROCO_MAP_NONE;
@@ -192,7 +228,8 @@ static void fill_table(roco_vocab *vocab, const bool *textual)
     /* Runs of spaces are user-defined in some files and still take part in merges. Control tokens never do: plain
      * text must not become one. */
     for (uint32_t id = 0; id < vocab->n; id++) {
-        if (vocab->types[id] == ROCO_PIECE_USER_DEFINED) {
+        const bool only = source->flags && source->flags[id] & ROCO_ADDED_ONLY;
+        if (vocab->types[id] == ROCO_PIECE_USER_DEFINED && !only) {
             add_slot(vocab, id);
         }
     }
@@ -250,15 +287,19 @@ roco_status roco_vocab_init(roco_vocab *vocab, const roco_tokenizer_source *sour
     vocab->slots = malloc(n_slots * sizeof *vocab->slots);
     bool *textual = malloc(vocab->n * sizeof *textual);
     if (vocab->bytes && vocab->offsets && vocab->types && vocab->slots && textual) {
-        if (source->scores) {
-            status = copy_sp_pieces(vocab, source, textual, error);
-        } else {
+        if (source->model == ROCO_MODEL_BYTES) {
             copy_pieces(vocab, source, textual);
+        } else {
+            status = copy_sp_pieces(vocab, source, textual, error);
         }
         if (!status) {
-            fill_table(vocab, textual);
+            fill_table(vocab, source, textual);
         }
-        status = status || source->scores ? status : find_bytes(vocab, error);
+        if (!status && source->model == ROCO_MODEL_BYTES) {
+            status = find_bytes(vocab, error);
+        } else if (!status && source->spaces) {
+            status = decode_pieces(vocab, error);
+        }
     } else {
         status = roco_fail(error, ROCO_NO_MEMORY, "tokenizer.ggml.tokens", "no memory for %u tokens", vocab->n);
     }
@@ -272,5 +313,7 @@ void roco_vocab_free(roco_vocab *vocab)
     free(vocab->offsets);
     free(vocab->types);
     free(vocab->slots);
+    free(vocab->decoded);
+    free(vocab->decoded_offsets);
     *vocab = (roco_vocab){0};
 }

@@ -24,13 +24,17 @@ static void wake_loop(void *context)
     uv_async_send(context);
 }
 
-/* The file's base name without .gguf; whatever cannot be printed in every place it shows up becomes '_'. */
+/* The base name of the file, without .gguf, or of the folder; whatever cannot be printed in every place it shows up
+ * becomes '_'. */
 static void name_model(roco_served_model *model, const char *path)
 {
-    const char *slash = strrchr(path, '/');
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') /* a folder */
+        end--;
+    const char *slash = memrchr(path, '/', end);
     const char *name = slash ? slash + 1 : path;
-    size_t size = strlen(name);
-    if (size > 5 && strcmp(name + size - 5, ".gguf") == 0)
+    size_t size = (size_t)(path + end - name);
+    if (size > 5 && memcmp(name + size - 5, ".gguf", 5) == 0)
         size -= 5;
     if (size > sizeof model->id - 1)
         size = sizeof model->id - 1;

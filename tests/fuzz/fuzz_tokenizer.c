@@ -44,7 +44,7 @@ static void open_sp(void)
     static char bytes[256][8];
     roco_text pieces[N];
     int32_t types[N];
-    float scores[N];
+    double scores[N];
     for (int i = 0; i < N; i++) {
         bool word = i < N_WORDS;
         if (!word)
@@ -55,11 +55,12 @@ static void open_sp(void)
                    : i < 4 ? ROCO_PIECE_USER_DEFINED
                    : word  ? ROCO_PIECE_NORMAL
                            : ROCO_PIECE_BYTE;
-        scores[i] = (float)-(i % 3);
+        scores[i] = -(i % 3);
     }
     roco_tokenizer_source source = {.pieces = pieces,
                                     .types = types,
                                     .scores = scores,
+                                    .model = ROCO_MODEL_SCORES,
                                     .n_vocab = N,
                                     .unknown = -1,
                                     .bos = 0,

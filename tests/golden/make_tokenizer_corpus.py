@@ -16,10 +16,12 @@ import random
 import struct
 import unicodedata
 
-from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 HERE = pathlib.Path(__file__).resolve().parent / "tokenizer"
-COLUMNS = ["gpt2", "smollm", "llama-bpe", "qwen2", "smollm+special", "tekken", "gpt-4o"]
+COLUMNS = ["gpt2", "smollm", "llama-bpe", "qwen2", "smollm+special", "tekken", "gpt-4o", "deepseek-llm", "deepseek-coder",
+           "deepseek-v3"]
+COMPOSED = ["qwen2"]  # these normalise to NFC first
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 TINY_SIZE = 1000
 TINY_USER = ["<think>", "</think>", "<think>x", "    \t", "日本"]
@@ -35,6 +37,26 @@ GPT4O = (rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 TEKKEN = GPT4O.replace(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace(r"\p{N}{1,3}", r"\p{N}")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+
+# DeepSeek's cut one after the other.
+EAST_ASIAN = "[一-龥ࠀ-一가-퟿]+"
+# Letters with case as deepseek-llm-7b-chat's tokenizer.json lists them, as code points: fonts and normalisation change such lists.
+CASED = ("41-5A 61-7A B5 C0-D6 D8-F6 F8-1BA 1BC-1BF 1C4-293 295-2AF 370-373 376 377 37B-37D 37F 386 388-38A 38C 38E-3A1 3A3-3F5 "
+         "3F7-481 48A-52F 531-556 10A0-10C5 13A0-13F5 13F8-13FD 1C90-1CBA 1CBD-1CBF 1D00-1D2B 1D6B-1D77 1D79-1D9A 1E00-1F15 "
+         "1F18-1F1D 1F20-1F45 1F48-1F4D 1F50-1F57 1F59 1F5B 1F5D 1F5F-1F7D 1F80-1FB4 1FB6-1FBC 1FBE 1FC2-1FC4 1FC6-1FCC "
+         "1FD0-1FD3 1FD6-1FDB 1FE0-1FEC 1FF2-1FF4 1FF6-1FFC 2102 2107 210A-2113 2115 2119-211D 2124 2126 2128 212A-212D "
+         "212F-2134 2139 213C-213F 2145-2149 214E 2183 2184 2C00-2C7B 2C7E-2CE4 2CEB-2CEE 2CF2 2CF3 A640-A66D A680-A69B "
+         "A722-A76F A771-A787 A78B-A78E AB70-ABBF FB00-FB06 FB13-FB17 FF21-FF3A FF41-FF5A 10400-1044F 104B0-104D3 104D8-104FB "
+         "10C80-10CB2 10CC0-10CF2 118A0-118DF 1E900-1E943 ")
+CASED = "[%s]+" % "".join("-".join(chr(int(c, 16)) for c in r.split("-")) for r in CASED.split())
+SEQUENCES = {
+    "deepseek-llm": ["[\r\n]", r"\s?" + CASED, r"\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
+                     r"\s+$", EAST_ASIAN, r"\p{N}+"],
+    "deepseek-coder": ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN, r"\p{N}"],
+    "deepseek-v3": [r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
+                    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+                    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"],
+}
 
 # --- texts ---
 
@@ -190,6 +212,9 @@ def pre_tokenizer(name):
         return pre_tokenizers.ByteLevel(add_prefix_space=False)
     if name == "smollm":
         first, second = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    elif name in SEQUENCES:
+        splits = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in SEQUENCES[name]]
+        return pre_tokenizers.Sequence(splits + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     else:
         first = pre_tokenizers.Split(Regex({"llama-bpe": LLAMA3, "qwen2": QWEN2, "tekken": TEKKEN,
                                             "gpt-4o": GPT4O}[name]), "isolated")
@@ -204,6 +229,8 @@ def oracle(vocab, column):
     model = {piece: i for i, piece in enumerate(pieces) if types[i] != USER_DEFINED}
     tokenizer = Tokenizer(models.BPE(model, [tuple(m.split(" ")) for m in merges], ignore_merges=name in ("llama-bpe", "tekken")))
     tokenizer.pre_tokenizer = pre_tokenizer(name)
+    if name in COMPOSED:
+        tokenizer.normalizer = normalizers.NFC()
     wanted = [USER_DEFINED, CONTROL] if special else [USER_DEFINED]
     added = [i for i, kind in enumerate(types) if kind in wanted]
     for i in added:

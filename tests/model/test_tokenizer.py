@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+import unicodedata
 
 import pytest
 
@@ -65,14 +66,15 @@ def kept(text):
 
 @pytest.mark.parametrize("column, flags", list(enumerate([
     ["--pre", "gpt-2"], ["--pre", "smollm"], ["--pre", "llama-bpe"], ["--pre", "qwen2"], ["--special"],
-    ["--pre", "tekken"], ["--pre", "gpt-4o"]])))
+    ["--pre", "tekken"], ["--pre", "gpt-4o"], ["--pre", "deepseek-llm"], ["--pre", "deepseek-coder"],
+    ["--pre", "deepseek-v3"]])))
 def test_ids_equal_the_reference(column, flags):
     texts, rows = corpus()
     results, _, _ = tokenize(texts, *flags)
     wrong = [(text, ids, row[column]) for text, (ids, _), row in zip(texts, results, rows) if digest(ids) != row[column]]
     assert not wrong, f"{len(wrong)} of {len(texts)}, first: {wrong[0]}"
     for text, (_, joined) in zip(texts, results):
-        assert joined == kept(text)
+        assert joined == kept(unicodedata.normalize("NFC", text.decode()).encode() if "qwen2" in flags else text)
 
 
 def test_control_text_is_plain_text_unless_asked_for():

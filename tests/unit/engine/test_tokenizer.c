@@ -110,17 +110,20 @@ static void check_corpus(const char *pre, unsigned flags, int column)
     roco_text line, want;
     while (next_line(corpus, &corpus_at, &line)) {
         assert_true(next_line(golden, &golden_at, &want));
-        char columns[7][32], got[32];
-        assert_int_equal(sscanf(want.data, "%31s %31s %31s %31s %31s %31s %31s", columns[0], columns[1], columns[2],
-                                columns[3], columns[4], columns[5], columns[6]),
-                         7);
+        char columns[10][32], got[32];
+        assert_int_equal(sscanf(want.data, "%31s %31s %31s %31s %31s %31s %31s %31s %31s %31s", columns[0], columns[1],
+                                columns[2], columns[3], columns[4], columns[5], columns[6], columns[7], columns[8],
+                                columns[9]),
+                         10);
         roco_text text = unescape(line);
         roco_ids ids = encode(tokenizer, text, flags);
         digest(ids, got);
         if (strcmp(got, columns[column]) != 0) {
             fail_msg("%s: text %zu: %s, reference %s", pre, n + 1, got, columns[column]);
         }
-        check_decodes_to(tokenizer, ids, text);
+        if (!tokenizer->pre.nfc) {
+            check_decodes_to(tokenizer, ids, text);
+        }
         roco_ids_free(&ids);
         n++;
     }
@@ -165,6 +168,14 @@ static void qwen2_gives_the_ids_of_the_reference(void **state)
 {
     (void)state;
     check_corpus("qwen2", ROCO_ENCODE_PLAIN, 3);
+}
+
+static void deepseek_gives_the_ids_of_the_reference(void **state)
+{
+    (void)state;
+    check_corpus("deepseek-llm", ROCO_ENCODE_PLAIN, 7);
+    check_corpus("deepseek-coder", ROCO_ENCODE_PLAIN, 8);
+    check_corpus("deepseek-v3", ROCO_ENCODE_PLAIN, 9);
 }
 
 /* --- added tokens --- */
@@ -411,12 +422,13 @@ static void a_limit_stops_the_encoding_and_leaves_the_array(void **state)
 static void long_runs_take_near_linear_time(void **state)
 {
     (void)state;
-    static const char *units[] = {"a", "_", " ",  "\n", " \n",    "\t",   "1",  "'",  "語",
-                                  "é", "A", "Aa", "<",  "<think", "\xFF", "a ", "'s", "\u00a0"};
-    static const char *names[] = {"gpt2", "smollm", "llama-bpe", "qwen2", "tekken", "gpt-4o"};
+    static const char *units[] = {"a", "_",  " ", "\n",     " \n",  "\t", "1",  "'",      "語",          "é",
+                                  "A", "Aa", "<", "<think", "\xFF", "a ", "'s", "\u00a0", "\u0321\u0301"};
+    static const char *names[] = {"gpt2",   "smollm",       "llama-bpe",      "qwen2",      "tekken",
+                                  "gpt-4o", "deepseek-llm", "deepseek-coder", "deepseek-v3"};
     enum { COUNT = 200000 };
     char *text = malloc(COUNT * 8);
-    for (size_t p = 0; p < 6; p++) {
+    for (size_t p = 0; p < sizeof names / sizeof *names; p++) {
         roco_tokenizer *tokenizer = build_as(names[p]);
         for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
             size_t size = 0;
@@ -428,7 +440,9 @@ static void long_runs_take_near_linear_time(void **state)
             clock_t start = clock();
             roco_ids ids = encode(tokenizer, (roco_text){text, size}, ROCO_ENCODE_PLAIN);
             double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-            check_decodes_to(tokenizer, ids, (roco_text){text, size});
+            if (!tokenizer->pre.nfc) { /* which orders marks */
+                check_decodes_to(tokenizer, ids, (roco_text){text, size});
+            }
             if (seconds > LIMIT_SECONDS) {
                 fail_msg("%s, 200,000 x \"%s\": %.3f s", names[p], units[u], seconds);
             }
@@ -504,7 +518,7 @@ static void broken_vocabularies_are_refused(void **state)
     (void)state;
     roco_tokenizer_source source = tiny_source(&tiny, "mpt\x1b\n");
     check_refused(&source, ROCO_UNSUPPORTED, "tokenizer.ggml.pre",
-                  "\"mpt??\" is not supported; known: gpt-2, gpt2, smollm");
+                  "\"mpt? \" is not supported; known: gpt-2, gpt2, smollm");
     source = tiny_source(&tiny, "");
     check_refused(&source, ROCO_UNSUPPORTED, "tokenizer.ggml.pre", "qwen2");
     source = tiny_source(&tiny, "gpt2");
@@ -559,6 +573,7 @@ int main(void)
         cmocka_unit_test(tekken_gives_the_ids_of_the_reference),
         cmocka_unit_test(gpt_4o_gives_the_ids_of_the_reference),
         cmocka_unit_test(qwen2_gives_the_ids_of_the_reference),
+        cmocka_unit_test(deepseek_gives_the_ids_of_the_reference),
         cmocka_unit_test(control_text_is_plain_unless_asked_for),
         cmocka_unit_test(foreign_bytes_never_become_control_tokens),
         cmocka_unit_test(user_defined_tokens_match_always_and_longest_first),

@@ -15,7 +15,7 @@ typedef struct sp_vocab {
     roco_text file;
     roco_text pieces[MOST_PIECES];
     int32_t types[MOST_PIECES];
-    float scores[MOST_PIECES];
+    double scores[MOST_PIECES];
     size_t n;
 } sp_vocab;
 
@@ -48,6 +48,7 @@ static roco_tokenizer_source source_of(const sp_vocab *v, bool add_space_prefix)
     return (roco_tokenizer_source){.pieces = v->pieces,
                                    .types = v->types,
                                    .scores = v->scores,
+                                   .model = ROCO_MODEL_SCORES,
                                    .n_vocab = v->n,
                                    .unknown = 0,
                                    .bos = 1,
@@ -235,7 +236,7 @@ static void broken_vocabularies_are_refused(void **state)
     (void)state;
     sp_vocab *v = vocab_open("sp_llama.txt");
     roco_tokenizer_source source = source_of(v, true);
-    float score = v->scores[300];
+    double score = v->scores[300];
     v->scores[300] = strtof("nan", NULL);
     refused(&source, "tokenizer.ggml.scores");
     v->scores[300] = score;
