@@ -7,7 +7,7 @@
 #ifndef ROCO_EVAL_EVAL_H
 #define ROCO_EVAL_EVAL_H
 
-/* roco eval ppl|recall MODEL.gguf --text FILE ...: perplexity by policy and budget. */
+/* roco eval ppl|recall|passkey|agree|compare MODEL.gguf ... */
 int roco_eval(int argc, char **argv, char **environment);
 /* roco bench MODEL: the engine's speed, and where a step's time goes. */
 int roco_bench_main(int argc, char **argv, char **environment);

@@ -1,8 +1,9 @@
 #include "eval/score.h"
 
+#include "eval/progress.h"
+
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* A run on its way. */
 typedef struct seat {
@@ -19,7 +20,7 @@ typedef struct scoring {
     roco_step_item *items; /* [n_seats] of the step */
     seat **busy;           /* [n_seats] whose those are */
     float *logits;         /* [n_seats * stride, n_vocab] */
-    uint64_t done, total;  /* tokens */
+    roco_progress progress;
 } scoring;
 
 static double nll_of(const float *logits, uint32_t n_vocab, int32_t target)
@@ -33,31 +34,12 @@ static double nll_of(const float *logits, uint32_t n_vocab, int32_t target)
     return highest + log(sum) - logits[target];
 }
 
-static void print_progress(const scoring *s)
-{
-    static const char *const ends[] = {"\n", "\r"};
-    const bool live = isatty(STDERR_FILENO);
-    if (live || s->done == s->total)
-        fprintf(stderr, "%llu of %llu tokens%s", (unsigned long long)s->done, (unsigned long long)s->total,
-                ends[live && s->done < s->total]);
-}
-
-static roco_cache_spec spec_of(const scoring *s, const roco_score_run *run)
-{
-    return (roco_cache_spec){.policy = run->policy,
-                             .budget = run->budget,
-                             .length = run->n_ids,
-                             .sink = (uint32_t)s->setup->options.kv_sink,
-                             .recent = (uint32_t)s->setup->options.kv_recent,
-                             .uniform = run->uniform};
-}
-
 /* Opens the next runs' caches while seats and pages last. Returns how many in *n. */
 static roco_status open_wave(scoring *s, roco_score_run *runs, uint32_t n_runs, uint32_t *n, roco_error *error)
 {
     uint32_t next_page = 0;
     for (*n = 0; *n < n_runs && *n < s->n_seats; ++*n) {
-        const roco_cache_spec spec = spec_of(s, &runs[*n]);
+        const roco_cache_spec spec = roco_eval_case_spec(s->setup, &runs[*n].how, runs[*n].n_ids);
         const uint32_t n_pages = roco_cache_pages(s->setup->engine, &spec);
         if (n_pages > s->info->n_pages - next_page)
             break;
@@ -81,18 +63,18 @@ static roco_status open_wave(scoring *s, roco_score_run *runs, uint32_t n_runs, 
 /* One step: a stride of every sequence that is not through. Returns how many those were in *n_items. */
 static roco_status step(scoring *s, uint32_t n_seats, uint32_t *n_items, roco_error *error)
 {
-    const uint32_t stride = s->info->stride, n_vocab = s->info->n_vocab;
+    const uint32_t most = s->info->stride, n_vocab = s->info->n_vocab;
     *n_items = 0;
     for (uint32_t i = 0; i < n_seats; i++) {
         seat *at = &s->seats[i];
-        const uint32_t left = at->run->n_ids - at->fed;
+        const uint32_t left = at->run->n_ids - at->fed, stride = at->run->how.stride ? at->run->how.stride : most;
         if (!left)
             continue;
         s->busy[*n_items] = at;
         s->items[*n_items] = (roco_step_item){.cache = at->cache,
                                               .tokens = at->run->ids + at->fed,
                                               .n_tokens = left < stride ? left : stride,
-                                              .logits = s->logits + (size_t)*n_items * stride * n_vocab};
+                                              .logits = s->logits + (size_t)*n_items * most * n_vocab};
         ++*n_items;
     }
     if (!*n_items)
@@ -104,9 +86,9 @@ static roco_status step(scoring *s, uint32_t n_seats, uint32_t *n_items, roco_er
             if (at->fed + 1 < at->run->n_ids)
                 at->run->nll[at->fed] =
                     nll_of(s->items[i].logits + (size_t)t * n_vocab, n_vocab, at->run->ids[at->fed + 1]);
-        s->done += s->items[i].n_tokens;
+        s->progress.done += s->items[i].n_tokens;
     }
-    print_progress(s);
+    roco_progress_print(&s->progress);
     return status;
 }
 
@@ -137,10 +119,12 @@ roco_status roco_score(const roco_eval_setup *setup, roco_score_run *runs, uint3
     s.busy = calloc(s.n_seats, sizeof *s.busy);
     s.logits = malloc((size_t)s.n_seats * info->stride * info->n_vocab * sizeof *s.logits);
     for (uint32_t i = 0; i < n_runs; i++)
-        s.total += runs[i].n_ids;
+        s.progress.total += runs[i].n_ids;
     roco_status status = s.seats && s.items && s.busy && s.logits
                              ? run_waves(&s, runs, n_runs, error)
                              : roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
+    if (!status)
+        roco_progress_end(&s.progress);
     free(s.seats);
     free(s.items);
     free(s.busy);

@@ -3,12 +3,10 @@
 #ifndef ROCO_EVAL_SCORE_H
 #define ROCO_EVAL_SCORE_H
 
-#include "eval/setup.h"
+#include "eval/cases.h"
 
 typedef struct roco_score_run {
-    const roco_policy *policy;
-    uint32_t budget; /* tokens; unused by policies that do not evict */
-    bool uniform;    /* all heads alike; else by the engine's profile */
+    roco_eval_case how;
     const int32_t *ids;
     uint32_t n_ids;
     double *nll;           /* [n_ids - 1] out: -log p of ids[1..] */

@@ -94,11 +94,11 @@ void roco_eval_close(roco_eval_setup *setup)
     roco_options_free(&setup->options);
 }
 
-static roco_status read_bytes(const char *path, char **out, size_t *size, roco_error *error)
+roco_status roco_eval_read_bytes(const char *flag, const char *path, char **out, size_t *size, roco_error *error)
 {
     FILE *file = fopen(path, "rb");
     if (!file)
-        return roco_fail(error, ROCO_IO, "text", "%s cannot be read: %s", path, strerror(errno));
+        return roco_fail(error, ROCO_IO, flag, "%s cannot be read: %s", path, strerror(errno));
     char *bytes = NULL;
     *size = 0;
     for (size_t room = 1 << 16, n = 1; n > 0; room *= 2) {
@@ -106,14 +106,15 @@ static roco_status read_bytes(const char *path, char **out, size_t *size, roco_e
         if (!more)
             break;
         bytes = more;
-        n = fread(bytes + *size, 1, room - *size, file);
+        n = fread(bytes + *size, 1, room - 1 - *size, file);
         *size += n;
+        bytes[*size] = '\0';
     }
     const bool whole = feof(file) && !ferror(file);
     fclose(file);
     if (!whole) {
         free(bytes);
-        return roco_fail(error, ROCO_IO, "text", "%s cannot be read", path);
+        return roco_fail(error, ROCO_IO, flag, "%s cannot be read", path);
     }
     *out = bytes;
     return ROCO_OK;
@@ -124,7 +125,7 @@ roco_status roco_eval_read_text(const roco_eval_setup *setup, const char *path, 
 {
     char *bytes = NULL;
     size_t size = 0;
-    roco_status status = read_bytes(path, &bytes, &size, error);
+    roco_status status = roco_eval_read_bytes("text", path, &bytes, &size, error);
     if (!status)
         status = roco_tokenizer_encode(setup->tokenizer, bytes, size, ROCO_ENCODE_ADD_BOS, 0, out, error);
     free(bytes);

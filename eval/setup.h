@@ -30,6 +30,8 @@ roco_status roco_eval_open(int argc, char **argv, char **environment, const roco
                            roco_eval_setup *setup, roco_error *error);
 void roco_eval_close(roco_eval_setup *setup);
 
+/* The whole file, with a zero byte behind it; free() it. ROCO_IO, which names `flag`. */
+roco_status roco_eval_read_bytes(const char *flag, const char *path, char **out, size_t *size, roco_error *error);
 /* The whole file's token ids, the begin token in front where the model has one; at most max_ids. Free with
  * roco_ids_free. */
 roco_status roco_eval_read_text(const roco_eval_setup *setup, const char *path, size_t max_ids, roco_ids *out,

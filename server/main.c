@@ -17,7 +17,7 @@ static void print_usage(FILE *out)
                  "\n"
                  "  serve MODEL.gguf   answer OpenAI-style requests over HTTP\n"
                  "  info MODEL.gguf    show what a file holds and how many requests fit in memory\n"
-                 "  eval ppl|recall MODEL.gguf\n"
+                 "  eval ppl|recall|passkey|agree|compare MODEL.gguf\n"
                  "                     measure what eviction costs: perplexity, or finding again what was read once\n"
                  "  bench MODEL        measure speed by context, budget and batch, and where the time goes\n"
                  "  profile MODEL.gguf measure which heads look back, and write it beside the model\n"

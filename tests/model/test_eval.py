@@ -3,6 +3,7 @@ import csv
 import json
 import math
 import subprocess
+import xml.etree.ElementTree
 
 import pytest
 
@@ -61,6 +62,63 @@ def test_recall_by_head(roco, model, text, tmp_path):
     assert by_head["elsewhere"] == pytest.approx(found["roco", "uniform", 512]["elsewhere"], rel=0.005)
 
 
+def test_strides_and_plot(roco, model, text, tmp_path):
+    done = roco("eval", "ppl", model, "--text", text, "--tokens", 300, "--budgets", "64,100", "--policies", "full,roco", "--heads",
+                "uniform", "--strides", "64,16", "--json", tmp_path / "json", "--svg", tmp_path / "svg")
+    assert done.returncode == 0, done.stderr
+    table = json.load(open(tmp_path / "json"))
+    assert [(r["budget"], r["stride"]) for r in table] == [(0, 0), (64, 64), (64, 16), (100, 64), (100, 16)]
+    assert len({r["perplexity"] for r in table}) == 5
+    drawn = xml.etree.ElementTree.parse(tmp_path / "svg").getroot()
+    assert len(drawn.findall(".//{*}polyline")) == 3 and len(drawn.findall(".//{*}circle")) == 4
+
+
+def test_a_text_past_the_context(roco, model, text, tmp_path):
+    """Ranks in the cache as positions: five times the context, and no worse than with room for true positions."""
+    args = ("eval", "ppl", model, "--text", text, "--tokens", 1500, "--budgets", 192, "--policies", "roco", "--heads", "uniform")
+    past = rows(roco, tmp_path / "json", *args, "--context", 300, "--positions", "cache")["roco", "uniform", 192]
+    true = rows(roco, tmp_path / "json", *args)["roco", "uniform", 192]
+    assert past["held"] == 192 and past["perplexity"] == pytest.approx(true["perplexity"], rel=0.03)
+
+
+def test_passkey(roco, model, tmp_path):
+    done = roco("eval", "passkey", model, "--lengths", "256,512", "--depths", "10,50", "--trials", 2, "--policies", "full,recency",
+                "--budgets", 64, "--heads", "uniform", "--json", tmp_path / "json", "--svg", tmp_path / "svg")
+    assert done.returncode == 0, done.stderr
+    table = json.load(open(tmp_path / "json"))
+    found = {(r["policy"], r["length"], r["depth"]): r["found"] for r in table}
+    assert len(found) == 8 and all(v == (k[0] == "full") for k, v in found.items()), found
+    squares = xml.etree.ElementTree.parse(tmp_path / "svg").getroot().findall(".//{*}rect")
+    assert len(squares) == 1 + 8
+
+
+PROMPTS = "Once upon a time there was a little\ngirl.\n---\nThe capital of France is\n---\nWrite a list of animals:\n"
+
+
+def test_agree(roco, model, tmp_path):
+    (tmp_path / "prompts").write_text(PROMPTS)
+    args = ("eval", "agree", model, "--prompts", tmp_path / "prompts", "--heads", "uniform", "--new-tokens", 50)
+    found = rows(roco, tmp_path / "json", *args, "--policies", "roco,recency", "--budgets", "32,128")
+    for policy in ("roco", "recency"):
+        whole, small = (found[policy, "uniform", budget] for budget in (128, 32))
+        assert whole["agree"] == 1 and whole["kl"] == 0
+        assert 0.5 < small["agree"] <= 1 and 0 < small["kl"] < 1 and small["held"] == 32
+    assert found["roco", "uniform", 128]["evicted_mass"] == 0 < found["roco", "uniform", 32]["evicted_mass"]
+    assert found["recency", "uniform", 32]["evicted_mass"] is None
+    alone = rows(roco, tmp_path / "json", *args, "--policies", "roco", "--budgets", "32")
+    assert alone["roco", "uniform", 32] == found["roco", "uniform", 32]
+
+
+def test_compare(roco, model, tmp_path):
+    (tmp_path / "prompts").write_text(PROMPTS)
+    done = roco("eval", "compare", model, "--prompts", tmp_path / "prompts", "--a", "full", "--b", "recency:32:uniform",
+                "--new-tokens", 60, "--json", tmp_path / "json")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("=== prompt") == 3 and done.stdout.count("--- recency:32:uniform, held 32") >= 1
+    table = json.load(open(tmp_path / "json"))
+    assert all(r["evicted_a"] == 0 for r in table) and any(r["equal_from_start"] < r["answer_a"] for r in table)
+
+
 def test_profile_command(roco, model, tmp_path):
     linked = tmp_path / "m.gguf"
     linked.symlink_to(model.resolve())
@@ -85,6 +143,14 @@ def test_profile_command(roco, model, tmp_path):
     (["eval", "ppl", "MODEL", "--text"], "needs a value"),
     (["eval", "recall", "MODEL", "--text", "TEXT", "--filler", "50000"], "tokens"),
     (["eval", "recall", "MODEL", "--text", "TEXT", "--depth", "3500", "--filler", "4000"], "context"),
+    (["eval", "ppl", "MODEL", "--text", "TEXT", "--strides", "65"], "'65'"),
+    (["eval", "ppl", "MODEL", "--text", "TEXT", "--positions", "rank"], "--positions"),
+    (["eval", "passkey", "MODEL", "--lengths", "100"], "'100'"),
+    (["eval", "passkey", "MODEL", "--depths", "101"], "'101'"),
+    (["eval", "agree", "MODEL"], "--prompts"),
+    (["eval", "agree", "MODEL", "--prompts", "TEXT", "--new-tokens", "0"], "1 to"),
+    (["eval", "compare", "MODEL", "--prompts", "TEXT", "--b", "roco"], "'roco'"),
+    (["eval", "compare", "MODEL", "--prompts", "TEXT", "--b", "roco:64:all"], "'roco:64:all'"),
     (["profile"], "usage"),
     (["profile", "MODEL", "--no-such-option", "1"], "unknown option"),
 ])
