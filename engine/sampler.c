@@ -1,6 +1,8 @@
 /* Sampling: see sampler.h for the order of filters. Engine thread; no state beyond the arguments. */
 #include "engine/sampler.h"
 
+#include "engine/sampler_row.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -35,22 +37,6 @@ size_t roco_sampler_scratch_bytes(uint32_t n_vocab)
     return n_vocab * sizeof(candidate);
 }
 
-/* The id of the highest logit, the lowest among equals; ROCO_NUMERIC when the row cannot be trusted. */
-static roco_status find_highest(const float *logits, uint32_t n, int32_t *best)
-{
-    uint32_t at = 0;
-    bool broken = false;
-    for (uint32_t i = 0; i < n; i++) {
-        broken |= isnan(logits[i]);
-        if (logits[i] > logits[at])
-            at = i;
-    }
-    if (broken || !isfinite(logits[at]))
-        return ROCO_NUMERIC;
-    *best = (int32_t)at;
-    return ROCO_OK;
-}
-
 /* Most probable first; the lower id among equals. */
 static int by_probability(const void *left, const void *right)
 {
@@ -60,7 +46,7 @@ static int by_probability(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-/* Without top_k: every token that top_p or min_p can leave in, so that only few candidates need sorting. */
+/* Every token that top_p or min_p can leave in, so that only few candidates need sorting. */
 static uint32_t collect_likely(const roco_sampling *s, const float *p, double total, uint32_t n_vocab, candidate *c)
 {
     float low = s->min_p; /* the highest p is 1 */
@@ -89,12 +75,14 @@ static void sift_down(candidate *heap, uint32_t n, uint32_t at)
     }
 }
 
-/* The k most probable tokens: a heap with the least probable of them on top. */
-static uint32_t collect_top(const float *p, uint32_t n_vocab, uint32_t k, candidate *heap)
+/* The k most probable tokens, with their logits for p: a heap with the least probable of them on top. */
+static uint32_t collect_top(const float *logits, uint32_t n_vocab, uint32_t k, candidate *heap)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_vocab; i++) {
-        candidate next = {p[i], (int32_t)i};
+        if (n == k && logits[i] < heap[0].p)
+            continue;
+        candidate next = {logits[i], (int32_t)i};
         if (n < k) {
             heap[n++] = next;
             for (uint32_t at = n / 2; n == k && at-- > 0;)
@@ -131,9 +119,8 @@ static double weigh(const candidate *c, uint32_t n)
     return total;
 }
 
-static int32_t pick(const candidate *c, uint32_t n, double u)
+static int32_t pick(const candidate *c, uint32_t n, double goal)
 {
-    const double goal = u * weigh(c, n);
     double sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         sum += c[i].p;
@@ -141,6 +128,35 @@ static int32_t pick(const candidate *c, uint32_t n, double u)
             return c[i].id;
     }
     return c[n - 1].id;
+}
+
+/* top_k before all else: only the k highest logits ever become probabilities. */
+static int32_t draw_of_top(const roco_draw *draw, const float *logits, uint32_t n_vocab, float highest, float inverse,
+                           candidate *c)
+{
+    const roco_sampling *s = draw->sampling;
+    uint32_t n = collect_top(logits, n_vocab, (uint32_t)s->top_k, c);
+    for (uint32_t i = 0; i < n; i++)
+        c[i].p = expf((c[i].p - highest) * inverse);
+    qsort(c, n, sizeof *c, by_probability);
+    n = cut(s, c, n, weigh(c, n));
+    return pick(c, n, uniform(s->seed, draw->index) * weigh(c, n));
+}
+
+/* `sums` of the row's parts tell in which part the draw falls; the rest of the row is not looked at. */
+static int32_t draw_of_all(const roco_draw *draw, float *p, uint32_t n_vocab, float highest, float inverse,
+                           candidate *c)
+{
+    const roco_sampling *s = draw->sampling;
+    const double u = uniform(s->seed, draw->index);
+    double *sums = (double *)c; /* as long as nobody collects */
+    const double total = roco_row_weigh(p, n_vocab, highest, inverse, sums);
+    if (s->top_p >= 1.0f && s->min_p <= 0.0f)
+        return (int32_t)roco_row_pick(p, n_vocab, sums, u * total);
+    uint32_t n = collect_likely(s, p, total, n_vocab, c);
+    qsort(c, n, sizeof *c, by_probability);
+    n = cut(s, c, n, total);
+    return pick(c, n, u * weigh(c, n));
 }
 
 /* Under this temperature the second best token has no weight left in float32 unless it ties. */
@@ -153,31 +169,15 @@ roco_status roco_sample(const roco_draw *draw, float *logits, uint32_t n_vocab, 
         return ROCO_NUMERIC;
     if (draw->rules)
         roco_logits_apply(draw->rules, draw->allowed, logits, n_vocab);
-    int32_t best;
-    roco_status status = find_highest(logits, n_vocab, &best);
-    if (status)
-        return status;
-    *token = best;
+    uint32_t best;
+    if (!roco_row_highest(logits, n_vocab, &best))
+        return ROCO_NUMERIC;
+    *token = (int32_t)best;
     if (s->temperature < GREEDY_BELOW || s->top_k == 1)
         return ROCO_OK;
     const float highest = logits[best], inverse = 1.0f / s->temperature;
-    double total = 0;
-    for (uint32_t i = 0; i < n_vocab; i++) {
-        logits[i] = expf((logits[i] - highest) * inverse);
-        total += logits[i];
-    }
-    candidate *c = scratch;
-    uint32_t n;
-    if (s->top_k > 0 && (uint32_t)s->top_k < n_vocab) {
-        n = collect_top(logits, n_vocab, (uint32_t)s->top_k, c);
-        total = weigh(c, n);
-    } else {
-        n = collect_likely(s, logits, total, n_vocab, c);
-    }
-    if (s->top_k > 0 || s->top_p < 1.0f || s->min_p > 0.0f) {
-        qsort(c, n, sizeof *c, by_probability);
-        n = cut(s, c, n, total);
-    }
-    *token = pick(c, n, uniform(s->seed, draw->index));
+    *token = s->top_k > 0 && (uint32_t)s->top_k < n_vocab
+                 ? draw_of_top(draw, logits, n_vocab, highest, inverse, scratch)
+                 : draw_of_all(draw, logits, n_vocab, highest, inverse, scratch);
     return ROCO_OK;
 }

@@ -29,8 +29,8 @@ typedef struct roco_draw {
     uint64_t index;                /* number of the token in the answer, from 0 */
 } roco_draw;
 
-/* Picks a token from logits[n_vocab] (may be overwritten). `scratch` is roco_sampler_scratch_bytes(n_vocab) bytes.
- * ROCO_NUMERIC when a logit is NaN or none is finite. */
+/* Picks a token from logits[n_vocab] (may be overwritten). `scratch`: roco_sampler_scratch_bytes(n_vocab), as malloc
+ * aligns. ROCO_NUMERIC when a logit is NaN or none is finite. */
 roco_status roco_sample(const roco_draw *draw, float *logits, uint32_t n_vocab, void *scratch, int32_t *token);
 size_t roco_sampler_scratch_bytes(uint32_t n_vocab);
 /* The seed of choice number `choice` of a request. */

@@ -1,5 +1,6 @@
 /* Sampling: greedy, filters and their order, reproducible draws, hostile logits. */
 #include "engine/sampler.h"
+#include "engine/sampler_row.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -135,6 +136,94 @@ static void test_minus_infinity_is_never_drawn(void **state)
     assert_int_equal(counts[5], 0);
 }
 
+static int by_weight(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* Rows longer than parts and vectors: places of the highest, weights, and every draw's place, by definition. */
+static void test_long_rows(void **state)
+{
+    enum { MOST = 1200 };
+    static const uint32_t lengths[] = {1, 15, 16, 17, 255, 256, 257, 1000, MOST};
+    uint64_t draw = 3;
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        const uint32_t n = lengths[k];
+        float logits[MOST], p[MOST];
+        double sums[MOST / ROCO_ROW_PART + 1], total = 0, before = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            draw = draw * 6364136223846793005u + 1442695040888963407u;
+            logits[i] = draw >> 61 ? (float)(draw >> 40) / 1e6f : -INFINITY;
+        }
+        uint32_t top = 0, found;
+        logits[n / 3] = logits[n / 2] = 17; /* above 2^24 / 10^6 */
+        for (uint32_t i = 0; i < n; i++)
+            top = logits[i] > logits[top] ? i : top;
+        assert_true(roco_row_highest(logits, n, &found));
+        assert_int_equal(found, top);
+        memcpy(p, logits, sizeof p);
+        const double sum = roco_row_weigh(p, n, logits[top], 2.5f, sums);
+        for (uint32_t i = 0; i < n; i++) {
+            const double z = ((double)logits[i] - (double)logits[top]) * 2.5, right = exp(z);
+            /* two units in the last place, and z itself is rounded twice */
+            assert_true(isinf(z) ? p[i] == 0 : fabs(p[i] - right) <= (3e-7 - 1.3e-7 * z) * right + 1e-37);
+            total += p[i];
+        }
+        assert_true(fabs(sum - total) < 1e-6 * total);
+        for (uint32_t i = 0; i < n; before += p[i++])
+            if (p[i] > 1e-4f)
+                assert_int_equal(roco_row_pick(p, n, sums, before + p[i] / 2.0), i);
+        assert_true(p[roco_row_pick(p, n, sums, sum * (1 - 1e-16))] > 0);
+        logits[n - 1] = NAN;
+        assert_false(roco_row_highest(logits, n, &found));
+    }
+}
+
+/* The k highest of many, and the nucleus of those, as sorting finds them. */
+static void test_filters_on_long_rows(void **state)
+{
+    enum { MANY = 3000, K = 40 };
+    float logits[MANY], sorted[MANY], copy[MANY];
+    char *scratch = malloc(roco_sampler_scratch_bytes(MANY));
+    uint64_t draw = 11;
+    for (uint32_t i = 0; i < MANY; i++) {
+        draw = draw * 6364136223846793005u + 1442695040888963407u;
+        sorted[i] = logits[i] = (float)(draw >> 40) / 4e6f;
+    }
+    qsort(sorted, MANY, sizeof *sorted, by_weight);
+    double all = 0, top = 0, nucleus = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        all += exp((double)sorted[i]);
+        top += i < K ? exp((double)sorted[i]) : 0;
+    }
+    uint32_t n_of_top = 0, n_of_all = 0;
+    for (; nucleus < 0.5 * top; n_of_top++)
+        nucleus += exp((double)sorted[n_of_top]);
+    for (nucleus = 0; nucleus < 0.5 * all; n_of_all++)
+        nucleus += exp((double)sorted[n_of_all]);
+    const struct {
+        roco_sampling s;
+        uint32_t last; /* place in the sorted row of the least likely token that may come */
+    } rows[] = {{{.temperature = 1, .top_p = 1, .top_k = K}, K - 1},
+                {{.temperature = 1, .top_p = 0.5f, .top_k = K}, n_of_top - 1},
+                {{.temperature = 1, .top_p = 0.5f}, n_of_all - 1},
+                {{.temperature = 1, .top_p = 1}, MANY - 1}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        float least = INFINITY;
+        for (uint64_t i = 0; i < 20000; i++) {
+            int32_t token;
+            memcpy(copy, logits, sizeof copy);
+            const roco_draw one = {.sampling = &rows[r].s, .index = i};
+            assert_int_equal(roco_sample(&one, copy, MANY, scratch, &token), ROCO_OK);
+            least = fminf(least, logits[token]);
+        }
+        assert_true(least >= sorted[rows[r].last]);
+        assert_true(rows[r].last >= K || least == sorted[rows[r].last]);
+    }
+    free(scratch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +237,8 @@ int main(void)
         cmocka_unit_test(test_a_seed_repeats_and_seeds_differ),
         cmocka_unit_test(test_a_row_that_cannot_be_trusted_is_an_error),
         cmocka_unit_test(test_minus_infinity_is_never_drawn),
+        cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_filters_on_long_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
