@@ -102,8 +102,11 @@ static roco_status plan(benchmark *b, roco_error *error)
     if (b->n_cases > first && b->cases[b->n_cases - 1].budget)
         add_timed(b, &b->cases[b->n_cases - 1]);
     for (uint32_t i = 0; i < batches.n && contexts.n; i++)
-        if (batches.at[i] > 1)
-            add_case(b, (roco_bench_case){.decode = true, .context = contexts.at[0], .batch = batches.at[i]});
+        for (uint32_t k = 0; k < budgets.n && batches.at[i] > 1; k++)
+            if (budgets.at[k] < contexts.at[0] || budgets.at[k] == 0)
+                add_case(
+                    b, (roco_bench_case){
+                           .decode = true, .context = contexts.at[0], .batch = batches.at[i], .budget = budgets.at[k]});
     return ROCO_OK;
 }
 
