@@ -264,6 +264,11 @@ roco_status roco_turn_prime(roco_turn *turn, const char *data, size_t size)
     return status;
 }
 
+bool roco_turn_reasons(const roco_turn *turn)
+{
+    return turn->state == TURN_REASONING;
+}
+
 roco_status roco_turn_end(roco_turn *turn)
 {
     bool text = turn->state == TURN_TEXT || turn->state == TURN_REASONING;

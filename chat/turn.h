@@ -70,4 +70,7 @@ roco_status roco_turn_take(roco_turn *turn, const char *data, size_t size);
 /* There is no more. */
 roco_status roco_turn_end(roco_turn *turn);
 
+/* Is what comes next reasoning? */
+bool roco_turn_reasons(const roco_turn *turn);
+
 #endif

@@ -31,7 +31,12 @@ typedef struct roco_served_model {
 } roco_served_model;
 
 /* The endpoints that answer with text; one life for all (completions.c). */
-typedef enum roco_endpoint { ROCO_ENDPOINT_COMPLETIONS, ROCO_ENDPOINT_CHAT } roco_endpoint;
+typedef enum roco_endpoint {
+    ROCO_ENDPOINT_COMPLETIONS,
+    ROCO_ENDPOINT_CHAT,
+    ROCO_ENDPOINT_RESPONSES,
+    ROCO_ENDPOINT_MESSAGES,
+} roco_endpoint;
 
 typedef struct roco_completion roco_completion;
 
@@ -75,6 +80,10 @@ void roco_completions_tick(roco_app *app);
 /* the handlers of routes.c */
 void roco_handle_completions(roco_exchange *exchange, void *context);
 void roco_handle_chat(roco_exchange *exchange, void *context);
+void roco_handle_responses(roco_exchange *exchange, void *context);
+void roco_handle_messages(roco_exchange *exchange, void *context);
+void roco_handle_count_tokens(roco_exchange *exchange, void *context);
+void roco_handle_embeddings(roco_exchange *exchange, void *context);
 void roco_handle_models(roco_exchange *exchange, void *context);
 void roco_handle_health(roco_exchange *exchange, void *context);
 void roco_handle_ready(roco_exchange *exchange, void *context);

@@ -298,9 +298,15 @@ bool roco_api_keys_accept(const roco_api_keys *keys, const char *header, roco_ac
 {
     static const char scheme[] = "Bearer ";
     *account = NULL;
-    if (!header || strncasecmp(header, scheme, sizeof scheme - 1) != 0)
+    bool bearer = header && strncasecmp(header, scheme, sizeof scheme - 1) == 0;
+    return bearer && roco_api_keys_accept_key(keys, header + sizeof scheme - 1, account);
+}
+
+bool roco_api_keys_accept_key(const roco_api_keys *keys, const char *key, roco_account **account)
+{
+    *account = NULL;
+    if (!key)
         return false;
-    const char *key = header + sizeof scheme - 1;
     key += strspn(key, " \t");
     size_t size = strlen(key);
     while (size > 0 && strchr(" \t", key[size - 1]))

@@ -37,5 +37,7 @@ const roco_account *roco_api_keys_account(const roco_api_keys *keys, size_t inde
  * borrowed, NULL for a key without a name. The time it takes depends on the header's length and on how many keys there
  * are, not on which bytes agree. */
 bool roco_api_keys_accept(const roco_api_keys *keys, const char *header, roco_account **account);
+/* The same for a header that is the key itself (may be NULL). */
+bool roco_api_keys_accept_key(const roco_api_keys *keys, const char *key, roco_account **account);
 
 #endif

@@ -43,6 +43,19 @@ static roco_status put_kwargs(roco_region *region, const cJSON *kwargs, roco_dic
     return ROCO_OK;
 }
 
+/* In front of chat_template_kwargs, which are more particular. */
+static bool put_reasoning(roco_region *region, const roco_completion_params *params, roco_dict *globals)
+{
+    roco_value effort;
+    if (params->thinking != ROCO_THINKING_DEFAULT &&
+        !roco_dict_put_named(region, globals, "enable_thinking", roco_bool(params->thinking == ROCO_THINKING_ON)))
+        return false;
+    return !params->reasoning_effort ||
+           (roco_value_string(region, params->reasoning_effort, strlen(params->reasoning_effort), ROCO_FROM_REQUEST,
+                              &effort) &&
+            roco_dict_put_named(region, globals, "reasoning_effort", effort));
+}
+
 static bool put_tools(roco_region *region, const roco_served_model *model, const cJSON *tools, roco_dict *globals)
 {
     roco_value value = roco_none();
@@ -64,9 +77,10 @@ static roco_status fill_globals(const roco_served_model *model, const roco_compl
 {
     bool generate = params->add_generation_prompt == ROCO_ABSENT ? !params->continue_final_message
                                                                  : params->add_generation_prompt != 0;
-    roco_status status = roco_dict_put_named(region, globals, "documents", roco_none())
-                             ? put_kwargs(region, params->chat_template_kwargs, globals, error)
-                             : no_memory(region, error);
+    roco_status status =
+        roco_dict_put_named(region, globals, "documents", roco_none()) && put_reasoning(region, params, globals)
+            ? put_kwargs(region, params->chat_template_kwargs, globals, error)
+            : no_memory(region, error);
     if (!status)
         status = read_messages(model, params, region, messages, error);
     if (status)

@@ -31,6 +31,7 @@ typedef struct roco_completion_slot {
     roco_turn turn;
     size_t part, part_told;
     bool part_opened;
+    uint32_t n_reasoning; /* tokens of the answer that were reasoning */
 } roco_completion_slot;
 
 struct roco_completion {
@@ -53,6 +54,7 @@ struct roco_completion {
     roco_completion_slot *slots;
     uint32_t n_slots, n_done, n_running; /* choices, those done, jobs whose last event has not come */
     bool streaming;
+    uint32_t n_events;   /* of a stream that numbers them */
     roco_json_out out;   /* scratch of one write */
     uint64_t written_ms; /* loop time of the stream's last bytes */
 

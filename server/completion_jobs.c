@@ -3,6 +3,7 @@
 
 #include "server/chat_prompt.h"
 #include "server/json.h"
+#include "server/responses_request.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ static roco_status no_context(const reader *r, const char *more, size_t n_tokens
 {
     r->problem->code = "context_length_exceeded";
     return roco_fail(
-        &r->problem->error, ROCO_TOO_LARGE, r->endpoint == ROCO_ENDPOINT_CHAT ? "messages" : "prompt",
+        &r->problem->error, ROCO_TOO_LARGE, r->endpoint == ROCO_ENDPOINT_COMPLETIONS ? "prompt" : "messages",
         "the prompt has %s%zu tokens, but the context is %u tokens, of which at least one must be left for "
         "the answer",
         more, n_tokens, r->model->n_context);
@@ -195,7 +196,7 @@ static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice
     job->prompt = prompt;
     job->n_prompt = (uint32_t)ids->size;
     int64_t room = (int64_t)longest(r) - job->n_prompt;
-    int64_t absent = r->endpoint == ROCO_ENDPOINT_CHAT ? ROCO_DEFAULT_CHAT_TOKENS : ROCO_DEFAULT_MAX_TOKENS;
+    int64_t absent = r->endpoint == ROCO_ENDPOINT_COMPLETIONS ? ROCO_DEFAULT_MAX_TOKENS : ROCO_DEFAULT_CHAT_TOKENS;
     int64_t wanted = params->max_tokens == ROCO_ABSENT ? absent : params->max_tokens;
     job->max_tokens = (uint32_t)(wanted < room ? wanted : room);
     job->ignore_eos = params->ignore_eos;
@@ -317,16 +318,36 @@ static uint64_t choose_seed(const roco_completion_params *params)
     return seed;
 }
 
+static roco_status read_params(roco_endpoint endpoint, const cJSON *root, roco_completion_params *out,
+                               roco_error *error)
+{
+    switch (endpoint) {
+    case ROCO_ENDPOINT_COMPLETIONS: return roco_completion_params_read(root, out, error);
+    case ROCO_ENDPOINT_CHAT: return roco_chat_params_read(root, out, error);
+    case ROCO_ENDPOINT_RESPONSES: return roco_responses_params_read(root, out, error);
+    case ROCO_ENDPOINT_MESSAGES: return roco_messages_params_read(root, out, error);
+    }
+    return ROCO_INVALID;
+}
+
+/* The messages that a chat is made of were the client's `input`. */
+static void blame_input(roco_error *error)
+{
+    if (strncmp(error->field, "messages", strlen("messages")) == 0)
+        snprintf(error->field, sizeof error->field, "input");
+}
+
 roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpoint endpoint, const char *body,
                                       size_t size, roco_completion_jobs *out, roco_problem *problem)
 {
     memset(out, 0, sizeof *out);
     cJSON *root = NULL;
-    roco_completion_params params;
+    roco_completion_params params = {0};
     roco_status status = roco_json_parse(body, size, &root, &problem->error);
     if (!status)
-        status = endpoint == ROCO_ENDPOINT_CHAT ? roco_chat_params_read(root, &params, &problem->error)
-                                                : roco_completion_params_read(root, &params, &problem->error);
+        status = read_params(endpoint, root, &params, &problem->error);
+    if (!status && endpoint == ROCO_ENDPOINT_RESPONSES)
+        status = roco_responses_repeat(root, &params, &out->repeated, &problem->error);
     if (!status) {
         reader r = {model, endpoint, &params, out, problem, choose_seed(&params), params.kv_pin};
         out->stops = params.stops;
@@ -342,9 +363,12 @@ roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpo
         if (!status)
             status = roco_job_rules_read(&params, model->tokenizer, model->n_vocab, &out->rules, &problem->error);
         if (!status)
-            status = endpoint == ROCO_ENDPOINT_CHAT ? add_chat(&r) : add_prompts(&r);
+            status = endpoint == ROCO_ENDPOINT_COMPLETIONS ? add_prompts(&r) : add_chat(&r);
     }
+    cJSON_Delete(params.made);
     cJSON_Delete(root);
+    if (status && endpoint == ROCO_ENDPOINT_RESPONSES)
+        blame_input(&problem->error);
     if (status)
         roco_completion_jobs_free(out);
     return status;
@@ -356,6 +380,7 @@ void roco_completion_jobs_free(roco_completion_jobs *jobs)
         roco_job_free(jobs->jobs[i]);
     jobs->n = 0;
     roco_job_rules_free(&jobs->rules);
+    roco_buffer_free(&jobs->repeated);
     roco_chat_turn_free(&jobs->turn);
     jobs->turn = (roco_chat_turn){0};
 }

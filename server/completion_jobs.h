@@ -26,6 +26,7 @@ typedef struct roco_completion_jobs {
     uint32_t unsaid[ROCO_MAX_SEQUENCES]; /* bytes at the start of the prompt's tokens that its text did not have */
     uint64_t prompt_tokens;              /* each prompt once */
     roco_chat_turn turn;                 /* of a chat */
+    roco_buffer repeated;                /* of /v1/responses: members of the reply that are the request's own */
     roco_job *jobs[ROCO_MAX_SEQUENCES];
 } roco_completion_jobs;
 

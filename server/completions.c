@@ -194,6 +194,7 @@ static roco_status read_turn(roco_completion_slot *slot)
     roco_choice *choice = &slot->choice;
     roco_status status = choice->ready ? roco_turn_take(&slot->turn, choice->text.data, choice->ready) : ROCO_OK;
     roco_choice_sent(choice);
+    slot->n_reasoning += roco_turn_reasons(&slot->turn);
     if (!status && choice->done)
         status = roco_turn_end(&slot->turn);
     if (slot->turn.over && !choice->done) {
@@ -257,7 +258,7 @@ void roco_completions_tick(roco_app *app)
         bool quiet = c->exchange && c->streaming && roco_exchange_stream_pending(c->exchange) == 0;
         if (!quiet || now - c->written_ms < interval)
             continue;
-        roco_sse_comment(&c->out);
+        c->writer->keep_alive(&c->out);
         flush(c);
     }
 }
@@ -403,8 +404,13 @@ static void prepared(roco_task *task)
     roco_exchange_on_gone(c->exchange, on_gone, c);
     c->streaming = c->jobs.stream;
     c->written_ms = uv_now(task->app->loop);
-    if (c->streaming)
-        roco_exchange_stream_begin(c->exchange, 200, ROCO_SSE_CONTENT_TYPE, roco_sse_headers);
+    if (!c->streaming)
+        return;
+    roco_exchange_stream_begin(c->exchange, 200, ROCO_SSE_CONTENT_TYPE, roco_sse_headers);
+    if (c->writer->begin) {
+        c->writer->begin(c);
+        flush(c);
+    }
 }
 
 static void handle(roco_app *app, roco_exchange *exchange, roco_endpoint endpoint)
@@ -429,6 +435,16 @@ static void handle(roco_app *app, roco_exchange *exchange, roco_endpoint endpoin
 void roco_handle_completions(roco_exchange *exchange, void *context)
 {
     handle(context, exchange, ROCO_ENDPOINT_COMPLETIONS);
+}
+
+void roco_handle_responses(roco_exchange *exchange, void *context)
+{
+    handle(context, exchange, ROCO_ENDPOINT_RESPONSES);
+}
+
+void roco_handle_messages(roco_exchange *exchange, void *context)
+{
+    handle(context, exchange, ROCO_ENDPOINT_MESSAGES);
 }
 
 void roco_handle_chat(roco_exchange *exchange, void *context)

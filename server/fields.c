@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_FIELDS = 128 };
+enum { MAX_FIELDS = 192 };
 
 /* Linear: tables are short and requests shorter. *index counts through the tables that go on from one another. */
 static const roco_field *find(const roco_field *fields, const char *name, size_t *index)

@@ -49,7 +49,7 @@ typedef struct roco_field {
     const struct roco_field *more; /* of the last row: a table that goes on; rows of the same name count no more */
 } roco_field;
 
-/* Reads `object` into `out`, which holds the defaults already. `fields` ends with name NULL and has at most 128 rows,
+/* Reads `object` into `out`, which holds the defaults already. `fields` ends with name NULL and has at most 192 rows,
  * those of `more` included. ROCO_INVALID or ROCO_UNSUPPORTED with the field's name; also when a field occurs twice. */
 roco_status roco_fields_read(const roco_field *fields, const cJSON *object, void *out, roco_error *error);
 

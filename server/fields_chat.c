@@ -42,6 +42,21 @@ static roco_status read_reasoning_format(const cJSON *value, void *out, roco_err
                      "reasoning_format must be \"auto\", \"deepseek\" or \"none\"");
 }
 
+roco_status roco_reasoning_effort_read(const cJSON *value, void *out, roco_error *error)
+{
+    static const char *const names[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
+    roco_completion_params *params = out;
+    for (size_t i = 0; cJSON_IsString(value) && i < sizeof names / sizeof *names; i++)
+        if (strcmp(value->valuestring, names[i]) == 0) {
+            params->reasoning_effort = names[i];
+            if (i == 0)
+                params->thinking = ROCO_THINKING_OFF;
+            return ROCO_OK;
+        }
+    return roco_fail(error, ROCO_INVALID, "reasoning_effort",
+                     "reasoning_effort must be one of: none, minimal, low, medium, high, xhigh");
+}
+
 #define REFUSED(name_, harmless_)                                                                                      \
     {                                                                                                                  \
         .name = name_, .kind = ROCO_FIELD_REFUSED, .harmless = ROCO_HARMLESS_##harmless_                               \
@@ -122,6 +137,13 @@ const roco_field roco_chat_fields[] = {
      .offset = offsetof(roco_completion_params, include_reasoning),
      .fallback = "true",
      .help = "false: reasoning that is told apart is not sent"},
+    {.name = "reasoning_effort",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = roco_reasoning_effort_read,
+     .type = "`none`, `minimal`, `low`, `medium`, `high` or `xhigh`",
+     .fallback = "none",
+     .help =
+         "told to the template under this name, `none` also as `enable_thinking` false; of effect where it knows them"},
     IGNORED("store"),
     IGNORED("metadata"),
     IGNORED("service_tier"),
@@ -135,7 +157,6 @@ const roco_field roco_chat_fields[] = {
     REFUSED("documents", EMPTY),
     REFUSED("modalities", NULL),
     REFUSED("audio", NULL),
-    REFUSED("reasoning_effort", NULL),
     REFUSED("verbosity", NULL),
     REFUSED("web_search_options", NULL),
     {.more = roco_completion_fields},

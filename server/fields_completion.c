@@ -42,7 +42,7 @@ static roco_status add_stop(const cJSON *value, roco_stop_set *stops, roco_error
     return ROCO_OK;
 }
 
-static roco_status read_stop(const cJSON *value, void *out, roco_error *error)
+roco_status roco_stop_read(const cJSON *value, void *out, roco_error *error)
 {
     roco_stop_set *stops = &((roco_completion_params *)out)->stops;
     if (!cJSON_IsArray(value))
@@ -188,7 +188,7 @@ const roco_field roco_completion_fields[] = {
     INTEGER("top_k", top_k, -1, 2147483647, "0", "keeps that many most likely tokens; 0 or -1: all"),
     NUMBER("min_p", min_p, 0, 1, "0", "drops tokens less likely than this share of the best one's probability"),
     INTEGER("seed", seed, -9007199254740991.0, 9007199254740991.0, "random", "same seed, same answer"),
-    CUSTOM("stop", read_stop, "string of 1 to 256 bytes, or array of up to 4", "none",
+    CUSTOM("stop", roco_stop_read, "string of 1 to 256 bytes, or array of up to 4", "none",
            "the answer ends before the first of these"),
     INTEGER("n", n, 1, ROCO_MAX_CHOICES, "1", "answers for each prompt"),
     INTEGER("best_of", best_of, 1, ROCO_MAX_CHOICES, "`n`",

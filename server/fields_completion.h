@@ -27,6 +27,9 @@ typedef enum roco_kv_scope { ROCO_KV_SCOPE_ALL, ROCO_KV_SCOPE_PROMPT, ROCO_KV_SC
 /* Whether an answer may, must or may not call a tool. */
 typedef enum roco_tool_choice { ROCO_TOOLS_AUTO, ROCO_TOOLS_NONE, ROCO_TOOLS_REQUIRED } roco_tool_choice;
 
+/* What the template is told of reasoning, as `enable_thinking`. */
+typedef enum roco_thinking { ROCO_THINKING_DEFAULT, ROCO_THINKING_ON, ROCO_THINKING_OFF } roco_thinking;
+
 /* How a budget is spent on heads. */
 typedef enum roco_kv_heads { ROCO_KV_HEADS_DEFAULT, ROCO_KV_HEADS_PROFILE, ROCO_KV_HEADS_UNIFORM } roco_kv_heads;
 
@@ -41,6 +44,10 @@ typedef struct roco_completion_params {
     roco_tool_choice tool_choice;
     const char *tool_name; /* of REQUIRED, borrowed: this one; NULL: any */
     bool parallel_tool_calls, split_reasoning, include_reasoning;
+    roco_thinking thinking;
+    const char *reasoning_effort; /* borrowed; NULL: nothing is said of it */
+    const cJSON *system;          /* of the forms that have one beside the messages, borrowed */
+    cJSON *made; /* owned by whoever reads the params: messages and tools translated to those of a chat */
     int64_t max_tokens, max_completion_tokens; /* ROCO_ABSENT, or 1.. */
     double temperature, top_p, min_p;
     int64_t top_k; /* -1 and 0: off */
@@ -75,14 +82,24 @@ roco_status roco_read_stop_token_ids(const cJSON *value, void *out, roco_error *
 extern const roco_field roco_completion_fields[];
 /* fields_chat.c; those of completions follow as `more`. */
 extern const roco_field roco_chat_fields[];
+/* fields_responses.c, fields_messages.c; those of chats follow. */
+extern const roco_field roco_responses_fields[];
+extern const roco_field roco_messages_fields[];
 
 /* ROCO_INVALID or ROCO_UNSUPPORTED, with the field at fault. What needs the model or the options is checked later
  * (completion_jobs.h). `out` borrows from `object`. */
 roco_status roco_completion_params_read(const cJSON *object, roco_completion_params *out, roco_error *error);
 roco_status roco_chat_params_read(const cJSON *object, roco_completion_params *out, roco_error *error);
-/* What both begin with: the defaults, then the fields of one table, then what they say together. */
+/* responses_request.c, messages_request.c: they translate as well. On failure out->made is NULL. */
+roco_status roco_responses_params_read(const cJSON *object, roco_completion_params *out, roco_error *error);
+roco_status roco_messages_params_read(const cJSON *object, roco_completion_params *out, roco_error *error);
+/* What all begin with: the defaults, then the fields of one table, then what they say together. */
 roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco_completion_params *out,
                              roco_error *error);
+
+/* Readers that several tables use. */
+roco_status roco_stop_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_reasoning_effort_read(const cJSON *value, void *out, roco_error *error);
 
 /* fields_tools.c. The tools that the model is told of; NULL: none. */
 const cJSON *roco_tools_shown(const roco_completion_params *params);

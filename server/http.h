@@ -25,8 +25,9 @@ typedef enum roco_method { ROCO_GET = 1, ROCO_POST = 2 } roco_method;
 typedef struct roco_route {
     roco_method method;
     const char *path;
-    bool open; /* needs no API key: /health, /ready */
-    bool json; /* POST: the body must be application/json (415 otherwise) */
+    bool open;      /* needs no API key: /health, /ready */
+    bool json;      /* POST: the body must be application/json (415 otherwise) */
+    bool anthropic; /* errors have the form of Anthropic's API */
     void (*handle)(roco_exchange *exchange, void *context);
 } roco_route;
 

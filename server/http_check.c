@@ -98,8 +98,9 @@ static bool over_connection_limit(const roco_exchange *exchange, const roco_rout
 /* With a key that is accepted, it counts to the key's owner from here on. */
 static bool accept_key(roco_exchange *exchange)
 {
-    if (!roco_api_keys_accept(exchange->http->keys, roco_exchange_header(exchange, "Authorization"),
-                              &exchange->account))
+    const roco_api_keys *keys = exchange->http->keys;
+    if (!roco_api_keys_accept(keys, roco_exchange_header(exchange, "Authorization"), &exchange->account) &&
+        !roco_api_keys_accept_key(keys, roco_exchange_header(exchange, "X-API-Key"), &exchange->account))
         return false;
     if (exchange->account)
         roco_account_hold(exchange->account);

@@ -46,7 +46,8 @@ void roco_http_add_cors(const roco_exchange *exchange, struct MHD_Response *resp
     MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
     if (exchange->refusal.status == 204) {
         MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
-        MHD_add_response_header(response, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id");
+        MHD_add_response_header(response, "Access-Control-Allow-Headers",
+                                "Authorization, Content-Type, X-Request-Id, X-API-Key, Anthropic-Version");
         MHD_add_response_header(response, "Access-Control-Max-Age", "600");
     }
 }

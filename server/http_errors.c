@@ -55,6 +55,36 @@ roco_status roco_http_error_body(roco_buffer *out, const char *type, const char 
     return roco_buffer_append_text(out, "}}");
 }
 
+static const char *anthropic_type(unsigned status)
+{
+    switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 413: return "request_too_large";
+    case 429: return "rate_limit_error";
+    case 503: return "overloaded_error";
+    default: return status < 500 ? "invalid_request_error" : "api_error";
+    }
+}
+
+roco_status roco_http_anthropic_body(roco_buffer *out, unsigned status, const char *message)
+{
+    roco_status failed = roco_buffer_append_format(
+        out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":", anthropic_type(status));
+    failed = failed ? failed : append_string(out, message ? message : "");
+    return failed ? failed : roco_buffer_append_text(out, "}}");
+}
+
+roco_status roco_exchange_error_body(const roco_exchange *exchange, roco_buffer *out, unsigned status, const char *type,
+                                     const char *param, const char *code, const char *message)
+{
+    const roco_route *path = exchange->client->path;
+    if (path && path->anthropic)
+        return roco_http_anthropic_body(out, status, message);
+    return roco_http_error_body(out, type ? type : roco_http_error_type(status), param, code, message);
+}
+
 void roco_exchange_error(roco_exchange *exchange, unsigned status, const char *type, const char *param,
                          const char *code, const char *message)
 {
@@ -64,7 +94,7 @@ void roco_exchange_error(roco_exchange *exchange, unsigned status, const char *t
     const char *challenge[] = {"WWW-Authenticate: Bearer", NULL};
     const char *const *headers = status == 429 || status == 503 ? retry : status == 401 ? challenge : NULL;
     roco_buffer body = {0};
-    roco_http_error_body(&body, type ? type : roco_http_error_type(status), param, code, message);
+    roco_exchange_error_body(exchange, &body, status, type, param, code, message);
     roco_exchange_reply(exchange, status, "application/json", body.data, body.size, headers);
     roco_buffer_free(&body);
 }

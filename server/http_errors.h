@@ -1,4 +1,5 @@
-/* The one form of every error reply: {"error": {"message", "type", "param", "code"}}. Loop thread. */
+/* The form of every error reply: {"error": {"message", "type", "param", "code"}}; on paths that speak Anthropic's API
+ * {"type": "error", "error": {"type", "message"}}. Loop thread. */
 #ifndef ROCO_SERVER_HTTP_ERRORS_H
 #define ROCO_SERVER_HTTP_ERRORS_H
 
@@ -12,6 +13,12 @@ const char *roco_http_error_type(unsigned status);
  * escaped; bytes over 126 become '?', so the text is valid whatever it was made of. */
 roco_status roco_http_error_body(roco_buffer *out, const char *type, const char *param, const char *code,
                                  const char *message);
+
+/* The other form. */
+roco_status roco_http_anthropic_body(roco_buffer *out, unsigned status, const char *message);
+/* The form that the exchange's path has. */
+roco_status roco_exchange_error_body(const roco_exchange *exchange, roco_buffer *out, unsigned status, const char *type,
+                                     const char *param, const char *code, const char *message);
 
 /* roco_exchange_reply with that body. `type` NULL: the status' own. 429 and 503 carry Retry-After, 401 carries
  * "WWW-Authenticate: Bearer". */

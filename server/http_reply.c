@@ -110,7 +110,7 @@ void roco_exchange_refuse(roco_exchange *exchange)
         headers[n++] = allow;
     }
     roco_buffer body = {0};
-    if (roco_http_error_body(&body, roco_http_error_type(refusal->status), NULL, refusal->code, refusal->message) ==
+    if (roco_exchange_error_body(exchange, &body, refusal->status, NULL, NULL, refusal->code, refusal->message) ==
         ROCO_OK)
         set_plain(exchange, refusal->status, "application/json", body.data, body.size, headers);
     roco_buffer_free(&body);

@@ -37,6 +37,15 @@ size_t roco_stop_step(const roco_stop_set *set, roco_stop_state *state, char byt
     return found;
 }
 
+int roco_stop_matched(const roco_stop_set *set, const roco_stop_state *state)
+{
+    int found = -1;
+    for (uint32_t s = 0; s < set->n; s++)
+        if (state->matched[s] == set->length[s] && (found < 0 || set->length[s] > set->length[found]))
+            found = (int)s;
+    return found;
+}
+
 size_t roco_stop_pending(const roco_stop_set *set, const roco_stop_state *state)
 {
     size_t longest = 0;

@@ -30,6 +30,9 @@ void roco_stop_add(roco_stop_set *set, const char *text, size_t size);
 /* Reads one byte. Returns the length of the stop that ends with it, the longest when several do; 0 when none does. */
 size_t roco_stop_step(const roco_stop_set *set, roco_stop_state *state, char byte);
 
+/* The stop that roco_stop_step has just found; -1: none. */
+int roco_stop_matched(const roco_stop_set *set, const roco_stop_state *state);
+
 /* Bytes at the end of the text that may still become a stop: the longest suffix that is a proper prefix of one. */
 size_t roco_stop_pending(const roco_stop_set *set, const roco_stop_state *state);
 

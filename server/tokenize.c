@@ -1,5 +1,6 @@
-/* POST /tokenize and POST /detokenize: the tokenizer as the server uses it. */
+/* POST /tokenize, /detokenize and /v1/messages/count_tokens: the tokenizer as the server uses it. */
 #include "server/choice.h"
+#include "server/completion_jobs.h"
 #include "server/fields.h"
 #include "server/reply.h"
 #include "server/task.h"
@@ -145,6 +146,17 @@ static void run_tokenize(roco_task *task)
     run((tokenize_task *)task, tokenize);
 }
 
+/* Of a request of /v1/messages, read as if it were to be answered. */
+static void run_count(roco_task *task)
+{
+    tokenize_task *t = (tokenize_task *)task;
+    roco_completion_jobs jobs;
+    t->status = roco_completion_jobs_read(&task->app->model, ROCO_ENDPOINT_MESSAGES, task->body, task->size, &jobs,
+                                          &t->problem);
+    roco_json_format(&t->out, "{\"input_tokens\":%llu}", (unsigned long long)jobs.prompt_tokens);
+    roco_completion_jobs_free(&jobs);
+}
+
 static void run_detokenize(roco_task *task)
 {
     run((tokenize_task *)task, detokenize);
@@ -180,6 +192,11 @@ static void handle(roco_exchange *exchange, roco_app *app, void (*run_task)(roco
 void roco_handle_tokenize(roco_exchange *exchange, void *context)
 {
     handle(exchange, context, run_tokenize);
+}
+
+void roco_handle_count_tokens(roco_exchange *exchange, void *context)
+{
+    handle(exchange, context, run_count);
 }
 
 void roco_handle_detokenize(roco_exchange *exchange, void *context)

@@ -17,10 +17,16 @@ void roco_usage_write(roco_json_out *out, const roco_usage *usage)
 {
     roco_json_format(out, "{\"prompt_tokens\":%" PRIu64 ",\"completion_tokens\":%" PRIu64 ",\"total_tokens\":%" PRIu64,
                      usage->prompt_tokens, usage->completion_tokens, usage->prompt_tokens + usage->completion_tokens);
+    roco_usage_write_kv(out, usage);
+    roco_json_raw(out, "}");
+}
+
+void roco_usage_write_kv(roco_json_out *out, const roco_usage *usage)
+{
     roco_json_format(out, ",\"kv\":{\"policy\":\"%s\",\"budget\":%u,\"held\":%u,\"evicted\":%" PRIu64 ",\"pinned\":%u",
                      usage->policy->name, usage->budget, usage->held, usage->evicted, usage->pinned);
     if (isnan(usage->evicted_mass))
-        roco_json_raw(out, ",\"evicted_mass\":null}}");
+        roco_json_raw(out, ",\"evicted_mass\":null}");
     else
-        roco_json_format(out, ",\"evicted_mass\":%.4f}}", usage->evicted_mass);
+        roco_json_format(out, ",\"evicted_mass\":%.4f}", usage->evicted_mass);
 }

@@ -20,5 +20,7 @@ typedef struct roco_usage {
 /* Adds a finished choice. Tokens drawn after the one that completed a stop string do not count. */
 void roco_usage_add(roco_usage *usage, const roco_choice *choice);
 void roco_usage_write(roco_json_out *out, const roco_usage *usage);
+/* Its member `kv` alone, with a comma in front. */
+void roco_usage_write_kv(roco_json_out *out, const roco_usage *usage);
 
 #endif

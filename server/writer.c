@@ -12,6 +12,8 @@ const roco_writer *roco_writer_of(roco_endpoint endpoint)
     static const roco_writer *const writers[] = {
         [ROCO_ENDPOINT_COMPLETIONS] = &roco_text_writer,
         [ROCO_ENDPOINT_CHAT] = &roco_chat_writer,
+        [ROCO_ENDPOINT_RESPONSES] = &roco_responses_writer,
+        [ROCO_ENDPOINT_MESSAGES] = &roco_messages_writer,
     };
     return writers[endpoint];
 }
@@ -56,6 +58,19 @@ void roco_writer_tell(roco_completion *c, roco_completion_slot *slot, const roco
         slot->part_opened = false;
         slot->part_told = 0;
     }
+}
+
+bool roco_writer_tells(const roco_completion *c, const roco_part *part)
+{
+    return part->kind != ROCO_PART_REASONING || c->jobs.turn.include_reasoning;
+}
+
+unsigned roco_writer_place(const roco_completion *c, const roco_completion_slot *slot, const roco_part *part)
+{
+    unsigned place = 0;
+    for (const roco_part *at = slot->turn.parts; at < part; at++)
+        place += roco_writer_tells(c, at);
+    return place;
 }
 
 size_t roco_writer_call_index(const roco_completion_slot *slot, const roco_part *call)

@@ -11,17 +11,22 @@
 typedef struct roco_writer {
     const char *id_prefix; /* of the ids of its replies */
     void (*whole)(roco_completion *c);
-    /* A stream: what there is to say of a choice now, as often as it has something, then what comes after the last. */
+    /* A stream: what comes before the first token (NULL: nothing), what there is to say of a choice now, as often as it
+     * has something, then what comes after the last. */
+    void (*begin)(roco_completion *c);
     void (*advance)(roco_completion *c, roco_completion_slot *slot);
     void (*end)(roco_completion *c);
     /* The event of a stream that fails. */
     void (*error)(roco_completion *c, const roco_problem *problem);
+    void (*keep_alive)(roco_json_out *out); /* what says that the line lives */
 } roco_writer;
 
 const roco_writer *roco_writer_of(roco_endpoint endpoint);
 
 extern const roco_writer roco_text_writer; /* /v1/completions */
 extern const roco_writer roco_chat_writer; /* /v1/chat/completions */
+extern const roco_writer roco_responses_writer;
+extern const roco_writer roco_messages_writer;
 
 /* What both of OpenAI's older forms share: the members in front of the choices' own, and what ends a stream. */
 void roco_writer_head(roco_completion *c, const char *object);
@@ -48,6 +53,9 @@ typedef struct roco_part_events {
 } roco_part_events;
 void roco_writer_tell(roco_completion *c, roco_completion_slot *slot, const roco_part_events *events);
 
+/* Reasoning may have to be left out; the place of a part among those that are told. */
+bool roco_writer_tells(const roco_completion *c, const roco_part *part);
+unsigned roco_writer_place(const roco_completion *c, const roco_completion_slot *slot, const roco_part *part);
 /* The number of a call among its choice's, and its id, quoted; the same in a stream and in a whole reply. */
 size_t roco_writer_call_index(const roco_completion_slot *slot, const roco_part *call);
 void roco_writer_call_id(roco_completion *c, const roco_completion_slot *slot, const roco_part *call,

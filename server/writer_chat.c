@@ -1,4 +1,5 @@
 /* OpenAI's chat.completion objects, whole or in chunks. */
+#include "server/sse.h"
 #include "server/writer.h"
 
 static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";
@@ -96,7 +97,7 @@ static void open_part(roco_completion *c, roco_completion_slot *slot, const roco
 static void write_piece(roco_completion *c, roco_completion_slot *slot, const roco_part *part, const char *data,
                         size_t size)
 {
-    if (part->kind == ROCO_PART_REASONING && !c->jobs.turn.include_reasoning)
+    if (!roco_writer_tells(c, part))
         return;
     if (part->kind == ROCO_PART_CALL) {
         begin_call_delta(c, slot, part);
@@ -141,4 +142,5 @@ const roco_writer roco_chat_writer = {
     .advance = advance,
     .end = end,
     .error = roco_writer_error,
+    .keep_alive = roco_sse_comment,
 };

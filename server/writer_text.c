@@ -1,5 +1,6 @@
 /* OpenAI's text_completion objects, whole or in chunks. */
 #include "server/logprobs.h"
+#include "server/sse.h"
 #include "server/writer.h"
 
 static const char object[] = "text_completion";
@@ -57,4 +58,5 @@ const roco_writer roco_text_writer = {
     .advance = advance,
     .end = end,
     .error = roco_writer_error,
+    .keep_alive = roco_sse_comment,
 };

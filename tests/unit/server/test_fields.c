@@ -245,6 +245,8 @@ static void test_docs_are_current(void **state)
 {
     check_docs(roco_completion_fields);
     check_docs(roco_chat_fields);
+    check_docs(roco_responses_fields);
+    check_docs(roco_messages_fields);
 }
 
 int main(void)

@@ -1,0 +1,108 @@
+/* The fields of POST /v1/messages, Anthropic's form of a chat, in front of those of chats. */
+#include "server/fields_completion.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* What needs translating is only looked at here; messages_request.c does it. */
+static roco_status read_messages(const cJSON *value, void *out, roco_error *error)
+{
+    if (!cJSON_IsArray(value) || !value->child)
+        return roco_fail(error, ROCO_INVALID, "messages", "messages must be an array of at least one message");
+    ((roco_completion_params *)out)->messages = (cJSON *)value;
+    return ROCO_OK;
+}
+
+static roco_status read_system(const cJSON *value, void *out, roco_error *error)
+{
+    ((roco_completion_params *)out)->system = value;
+    return ROCO_OK;
+}
+
+static roco_status read_tools(const cJSON *value, void *out, roco_error *error)
+{
+    if (!cJSON_IsArray(value))
+        return roco_fail(error, ROCO_INVALID, "tools", "tools must be an array");
+    ((roco_completion_params *)out)->tools = (cJSON *)value;
+    return ROCO_OK;
+}
+
+static roco_status read_tool_choice(const cJSON *value, void *out, roco_error *error)
+{
+    static const struct {
+        const char *type;
+        roco_tool_choice choice;
+    } choices[] = {{"auto", ROCO_TOOLS_AUTO},
+                   {"none", ROCO_TOOLS_NONE},
+                   {"any", ROCO_TOOLS_REQUIRED},
+                   {"tool", ROCO_TOOLS_REQUIRED}};
+    roco_completion_params *params = out;
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(value, "type");
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(value, "name");
+    for (size_t i = 0; cJSON_IsString(type) && i < sizeof choices / sizeof *choices; i++) {
+        bool named = strcmp(type->valuestring, "tool") == 0;
+        if (strcmp(type->valuestring, choices[i].type) != 0 || (named && !cJSON_IsString(name)))
+            continue;
+        params->tool_choice = choices[i].choice;
+        params->tool_name = named ? name->valuestring : NULL;
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(value, "disable_parallel_tool_use")))
+            params->parallel_tool_calls = false;
+        return ROCO_OK;
+    }
+    return roco_fail(error, ROCO_INVALID, "tool_choice",
+                     "tool_choice must be an object of type \"auto\", \"any\", \"none\", or \"tool\" with a name");
+}
+
+/* Only who asks for reasoning gets it. */
+static roco_status read_thinking(const cJSON *value, void *out, roco_error *error)
+{
+    roco_completion_params *params = out;
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(value, "type");
+    const char *name = cJSON_IsString(type) ? type->valuestring : "";
+    bool on = strcmp(name, "enabled") == 0 || strcmp(name, "adaptive") == 0;
+    if (!on && strcmp(name, "disabled") != 0)
+        return roco_fail(error, ROCO_INVALID, "thinking",
+                         "thinking must be an object of type \"enabled\", \"adaptive\" or \"disabled\"");
+    params->include_reasoning = on;
+    params->thinking = on ? ROCO_THINKING_ON : ROCO_THINKING_OFF;
+    return ROCO_OK;
+}
+
+#define REFUSED(name_, harmless_)                                                                                      \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_REFUSED, .harmless = ROCO_HARMLESS_##harmless_                               \
+    }
+#define IGNORED(name_)                                                                                                 \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_IGNORED, .help = "taken and not used"                                        \
+    }
+#define CUSTOM(name_, read_, type_, fallback_, help_)                                                                  \
+    {                                                                                                                  \
+        .name = name_, .kind = ROCO_FIELD_CUSTOM, .read = read_, .type = type_, .fallback = fallback_, .help = help_   \
+    }
+
+/* clang-format off */
+const roco_field roco_messages_fields[] = {
+    CUSTOM("messages", read_messages, "array of messages", "required",
+           "`user` and `assistant` in turn, with blocks of text, `tool_use`, `tool_result` and `thinking`; a last "
+           "message of the assistant is continued"),
+    CUSTOM("system", read_system, "string or array of text blocks", "none", "what comes before all messages"),
+    {.name = "max_tokens", .kind = ROCO_FIELD_INTEGER, .low = 1, .high = 2147483647,
+     .offset = offsetof(roco_completion_params, max_tokens), .fallback = "2048",
+     .help = "most tokens to generate; cut to what is left of the context"},
+    CUSTOM("stop_sequences", roco_stop_read, "array of up to 4 strings of 1 to 256 bytes", "none",
+           "the answer ends before the first of these"),
+    CUSTOM("tools", read_tools, "array of up to 128 tools with `name` and `input_schema`", "none",
+           "tools the model may use"),
+    CUSTOM("tool_choice", read_tool_choice, "object of type `auto`, `any`, `tool` or `none`", "`auto`",
+           "whether a tool may, must or may not be used; `disable_parallel_tool_use` ends the answer with the first"),
+    CUSTOM("thinking", read_thinking, "object of type `enabled`, `adaptive` or `disabled`", "none",
+           "`enabled`, `adaptive`: reasoning comes in blocks of its own; the template is told by `enable_thinking`"),
+    IGNORED("metadata"), IGNORED("service_tier"), IGNORED("cache_control"), IGNORED("inference_geo"),
+    REFUSED("stop", EMPTY), REFUSED("n", ONE), REFUSED("logprobs", FALSE), REFUSED("top_logprobs", ZERO),
+    REFUSED("prompt", NULL), REFUSED("container", NULL), REFUSED("mcp_servers", EMPTY),
+    REFUSED("context_management", NULL), REFUSED("output_config", EMPTY), REFUSED("output_format", NULL),
+    REFUSED("parallel_tool_calls", TRUE),
+    {.more = roco_chat_fields},
+};
+/* clang-format on */
