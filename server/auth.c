@@ -249,8 +249,8 @@ roco_status roco_api_keys_read(const char *path, const roco_api_keys *before, ro
     if (!file)
         return roco_fail(error, ROCO_IO, "api-key-file", "cannot open the API key file: %s", strerror(errno));
     struct stat about;
-    if (fstat(fileno(file), &about) == 0 && (about.st_mode & (S_IRGRP | S_IROTH)) != 0)
-        roco_log(ROCO_LOG_WARN, "the API key file may be read by others than its owner: chmod 600 it");
+    if (fstat(fileno(file), &about) == 0 && (about.st_mode & S_IROTH) != 0)
+        roco_log(ROCO_LOG_WARN, "the API key file may be read by everyone: chmod 600 it");
     roco_api_keys *keys = calloc(1, sizeof *keys);
     roco_status status = keys ? read_lines(file, keys, error) : no_memory(error);
     fclose(file);

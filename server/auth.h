@@ -25,7 +25,7 @@
 typedef struct roco_api_keys roco_api_keys;
 
 /* ROCO_IO when it cannot be read; ROCO_INVALID, with the line's number and never its key, when the file holds no key or
- * a line is wrong. A file that others than its owner may read is logged as a warning. Names that `before` (NULL: none)
+ * a line is wrong. A file that everyone may read is logged as a warning. Names that `before` (NULL: none)
  * has too go on with what they have used, and on ROCO_OK have the new limits. Returns owned. */
 roco_status roco_api_keys_read(const char *path, const roco_api_keys *before, roco_api_keys **out, roco_error *error);
 void roco_api_keys_free(roco_api_keys *keys);

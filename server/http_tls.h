@@ -13,7 +13,7 @@ typedef struct roco_identity roco_identity;
 
 /* Reads PEM files. ROCO_IO when one cannot be read, ROCO_INVALID when it is not what it should be, when key and
  * certificate do not belong together or the certificate is out of date; ROCO_UNSUPPORTED where libmicrohttpd was built
- * without TLS. A key that others than its owner may read is logged as a warning. Returns owned. */
+ * without TLS. A key that everyone may read is logged as a warning. Returns owned. */
 roco_status roco_identity_read(const char *cert_path, const char *key_path, roco_identity **out, roco_error *error);
 void roco_identity_free(roco_identity *identity); /* NULL does nothing */
 

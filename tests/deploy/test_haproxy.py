@@ -1,12 +1,13 @@
-"""packaging/haproxy.cfg before two replicas under load: rolling restarts lose nothing, a killed replica only what it had begun.
+"""packaging/haproxy.cfg before replicas under load: restarts and drains lose nothing, a killed replica only what it had begun.
 
-Debian's haproxy is needed: /usr/sbin/haproxy, or another that HAPROXY names.
+HAProxy 2.6 or newer is needed: that of the path or of /usr/sbin, or another that HAPROXY names.
 """
 import collections
 import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -21,7 +22,15 @@ CONFIG = pathlib.Path(__file__).resolve().parents[2] / "packaging/haproxy.cfg"
 HAPROXY = os.environ.get("HAPROXY") or shutil.which("haproxy", path=os.environ["PATH"] + ":/usr/sbin")
 CLIENTS = 16
 
-pytestmark = pytest.mark.skipif(not HAPROXY, reason="haproxy is not installed")
+
+
+def version():
+    said = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True).stdout if HAPROXY else ""
+    found = re.search(r"version (\d+)\.(\d+)", said)
+    return tuple(map(int, found.groups())) if found else (0, 0)
+
+
+pytestmark = pytest.mark.skipif(version() < (2, 6), reason="haproxy 2.6 or newer is not installed")
 
 
 def free_port():
@@ -31,16 +40,16 @@ def free_port():
 
 
 class Replicas:
-    """Two servers of a tiny model on fixed ports, behind a balancer."""
+    """n servers of a tiny model on fixed ports, behind a balancer."""
 
-    def __init__(self, start, model, log):
+    def __init__(self, start, model, n, log):
         self.start, self.model = start, model
-        self.ports = [free_port(), free_port()]
-        self.servers = [self.run(i) for i in range(2)]
+        self.ports = [free_port() for _ in range(n)]
+        self.servers = [self.run(i) for i in range(n)]
         bind = f"127.0.0.1:{free_port()}"
         self.url = "http://" + bind
         self.balancer = subprocess.Popen([HAPROXY, "-db", "-f", str(CONFIG)], stdout=log, stderr=log, env={
-            **os.environ, "BIND": bind, "REPLICA_1": f"127.0.0.1:{self.ports[0]}", "REPLICA_2": f"127.0.0.1:{self.ports[1]}"})
+            **os.environ, "BIND": bind, **{f"REPLICA_{i + 1}": f"127.0.0.1:{port}" for i, port in enumerate(self.ports)}})
         self.wait_for("/ready")
 
     def run(self, i):
@@ -70,11 +79,12 @@ class Replicas:
 
 
 @pytest.fixture
-def replicas(start, build, tmp_path):
+def replicas(start, build, tmp_path, request):
+    """Two, or as many as the test is given."""
     model = tmp_path / "tiny.gguf"
     subprocess.run([build / "tests/make_tiny_model", model, "context=4096"], check=True)
     with open(tmp_path / "haproxy.log", "wb") as log:
-        made = Replicas(start, model, log)
+        made = Replicas(start, model, getattr(request, "param", 2), log)
         yield made
         made.balancer.terminate()
         made.balancer.wait(10)
@@ -127,6 +137,7 @@ def under_load(url, work):
     return outcomes
 
 
+@pytest.mark.parametrize("replicas", [2, 4], indirect=True)
 def test_a_rolling_restart_loses_nothing(replicas):
     def restart_both():
         for i in range(2):
@@ -134,7 +145,7 @@ def test_a_rolling_restart_loses_nothing(replicas):
             replicas.restart(i)
 
     outcomes = under_load(replicas.url, restart_both)
-    assert set(outcomes) == {("plain", None), ("stream", None)}, outcomes
+    assert set(outcomes) == {("plain", None), ("stream", None)}, outcomes  # none failed
     assert all(n > 20 for n in replicas.answered())
 
 
@@ -157,6 +168,36 @@ def test_a_killed_replica_costs_only_streams_it_had_begun(replicas):
     replicas.restart(0)
     assert set(under_load(replicas.url, lambda: None)) == {("plain", None), ("stream", None)}
     assert replicas.answered()[0] > 5
+
+
+@pytest.mark.parametrize("replicas", [4], indirect=True)
+def test_of_four_one_is_drained_and_one_is_killed(replicas):
+    """All that fails are streams of the killed one; whoever drains has finished what it had."""
+    def drain_and_kill():
+        assert replicas.servers[0].stop() == 0
+        drained = sum("finish cancelled" in line or "shutting down" in line for line in replicas.servers[0].log if "request:" in line)
+        assert drained == 0
+        time.sleep(0.5)
+        replicas.servers[1].process.send_signal(signal.SIGKILL)
+        replicas.servers[1].process.wait()
+        time.sleep(1)
+
+    outcomes = under_load(replicas.url, drain_and_kill)
+    failed = {outcome: n for outcome, n in outcomes.items() if outcome[1]}
+    assert all(kind == "stream" for kind, _ in failed) and sum(failed.values()) <= CLIENTS, failed
+
+
+def test_what_begins_alike_stays_together(replicas):
+    """By the first 256 characters of the prompt, where there is no session: one system prompt, one replica; others are spread."""
+    def grown_by(prompts):
+        before = replicas.answered()
+        for prompt in prompts:
+            reply = requests.post(replicas.url + "/v1/completions", json=dict(prompt=prompt, max_tokens=1), timeout=10)
+            assert reply.status_code == 200
+        return sorted(a - b for a, b in zip(replicas.answered(), before))
+
+    assert grown_by("Be brief. " * 30 + f"Question {i}" for i in range(10)) == [0, 10]
+    assert min(grown_by(f"{i} " * 200 for i in range(20))) > 2
 
 
 def test_a_session_stays_with_its_replica(replicas):
