@@ -163,8 +163,7 @@ static void pass_return(roco_automaton *a, roco_closure *c, uint32_t frame)
         return;
     }
     const roco_frame f = a->frames[frame];
-    const bool loop = a->program->nodes[f.node].kind == ROCO_NODE_LOOP;
-    visit(a, c, f.node, f.parent, loop ? f.count + 1 : 0);
+    visit(a, c, f.node, f.parent, f.count == ROCO_NO_COUNT ? 0 : f.count + 1); /* a call may return to a LOOP, too */
 }
 
 static void pass_loop(roco_automaton *a, roco_closure *c, const roco_node *node, uint32_t self, item it)
@@ -184,7 +183,7 @@ static void pass_loop(roco_automaton *a, roco_closure *c, const roco_node *node,
 static void pass_call(roco_automaton *a, roco_closure *c, const roco_node *node, uint32_t frame)
 {
     /* Nothing comes behind the call: its return is the caller's own. */
-    const uint32_t inner = node->n == 0 ? frame : push(a, frame, node->n, 0);
+    const uint32_t inner = node->n == 0 ? frame : push(a, frame, node->n, ROCO_NO_COUNT);
     if (inner || node->n == 0)
         visit(a, c, node->first, inner, 0);
 }
@@ -296,7 +295,7 @@ static uint32_t intern(roco_automaton *a, roco_closure *c)
     roco_state state = {.first = a->n_configs, .n = c->n_found, .accepts = c->accepts};
     for (uint32_t i = 0; i < c->n_found; i++)
         for (uint32_t f = c->found[i].frame; f && !state.counted; f = a->frames[f].parent)
-            state.counted = a->program->nodes[a->frames[f].node].kind == ROCO_NODE_LOOP;
+            state.counted = a->frames[f].count != ROCO_NO_COUNT;
     memcpy(a->configs + a->n_configs, c->found, c->n_found * sizeof *c->found);
     a->n_configs += c->n_found;
     a->states[a->n_states] = state;
@@ -360,9 +359,9 @@ static uint32_t uncount_stack(roco_automaton *a, uint32_t frame, uint32_t *dista
     uint32_t top = 0;
     while (n-- > 0) {
         const roco_frame f = a->frames[chain[n]];
-        const roco_node *node = &a->program->nodes[f.node];
+        const uint32_t loop = a->program->nodes[f.node].first;
         const uint32_t count =
-            node->kind == ROCO_NODE_LOOP ? free_count(&a->program->loops[node->first], f.count, distance) : 0;
+            f.count == ROCO_NO_COUNT ? f.count : free_count(&a->program->loops[loop], f.count, distance);
         top = push(a, top, f.node, count);
         if (!top)
             return 0;

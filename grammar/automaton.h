@@ -17,11 +17,13 @@
 /* Calls and loops inside each other. */
 #define ROCO_MAX_STACK   1024u
 
+#define ROCO_NO_COUNT UINT32_MAX
+
 /* One level of a stack. */
 typedef struct roco_frame {
     uint32_t parent; /* frame 0: the empty stack */
     uint32_t node;   /* where to go on: the node to return to, or the LOOP */
-    uint32_t count;  /* LOOP: iterations that were begun before this one */
+    uint32_t count;  /* LOOP: iterations that were begun before this one; of a call: ROCO_NO_COUNT */
     uint32_t depth;
 } roco_frame;
 
