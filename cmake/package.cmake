@@ -6,7 +6,7 @@ include(GNUInstallDirs)
 
 install(TARGETS roco RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 configure_file(packaging/roco.service.in roco.service @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/roco.service DESTINATION lib/systemd/system)
+install(FILES ${PROJECT_BINARY_DIR}/roco.service packaging/roco.socket DESTINATION lib/systemd/system)
 install(FILES roco.conf.example DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/roco RENAME roco.conf)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)

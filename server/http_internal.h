@@ -107,7 +107,8 @@ struct roco_http {
     uint64_t id_state;
 };
 
-/* http_listen.c: returns a listening, non-blocking socket, or -1 with the words in `error`. */
+/* http_listen.c: returns a listening, non-blocking socket, or -1 with the words in `error`. With a socket of the
+ * service manager, host and port count for nothing. */
 int roco_http_listen(const char *host, uint16_t port, uint16_t *bound, roco_error *error);
 
 /* http.c */
