@@ -39,7 +39,9 @@ const roco_option_row roco_option_rows[] = {
          "file with the chat template; empty: the one in the model's file"),
     CHOICE("backend", MODEL, backend, "auto|cpu", "auto", "where the model runs"),
     CHOICE("precision", MODEL, precision, "auto|f32|int8", "auto",
-           "arithmetic of the dense products; auto: int8 on quantised files, f32 on others"),
+           "arithmetic of the dense products; auto: int8 on quantised files, f32 on others; int8 rounds the weights of "
+           "others, "
+           "which halves what a token reads"),
     INT("threads", MODEL, threads, 0, 1024, "0", "compute threads; 0: one per core this process may use"),
     INT("context", MODEL, context, 0, INT32_MAX, "0",
         "tokens of prompt and answer together that one request may have; 0: what the model was made for"),

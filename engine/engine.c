@@ -31,7 +31,7 @@ static roco_status choose_precision(const roco_engine_config *config, roco_preci
     else if (!strcmp(config->precision, "f32"))
         *out = ROCO_PRECISION_F32;
     else if (!strcmp(config->precision, "int8"))
-        *out = ROCO_PRECISION_INT8;
+        *out = roco_model_is_quantized(config->source) ? ROCO_PRECISION_INT8 : ROCO_PRECISION_INT8_ALL;
     else
         return roco_fail(error, ROCO_INVALID, "precision", "precision must be auto, f32 or int8");
     return ROCO_OK;

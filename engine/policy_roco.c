@@ -63,17 +63,18 @@ static uint32_t lowest_mean(const roco_policy_view *view)
 }
 
 /* The one victim of a decode step, most often without any selection: the token of lowest mean, provided that it is a
- * candidate. It surely is when at most k unprotected tokens, itself included, have a variance no higher. Else
- * ROCO_NO_SLOT: not known. */
+ * candidate. It surely is when at most k tokens, itself included, have a variance no higher, so when n - k have a
+ * higher one; as steadily ignored tokens go first, those are soon found. Else ROCO_NO_SLOT: not known. */
 static uint32_t find_one(const roco_policy_view *view, uint32_t k)
 {
-    uint32_t victim = lowest_mean(view), n_no_higher = 0;
-    double v = spread(view, victim), n = queries(view, victim), n2 = n * n;
-    for (uint32_t j = 0; j < view->n; j++) {
-        double m = queries(view, j);
-        n_no_higher += spread(view, j) * n2 <= v * (m * m);
+    const uint32_t victim = lowest_mean(view), wanted = view->n > k ? view->n - k : 0;
+    const double v = spread(view, victim), n = queries(view, victim), n2 = n * n;
+    uint32_t n_higher = 0;
+    for (uint32_t j = 0; j < view->n && n_higher < wanted; j++) {
+        const double m = queries(view, j);
+        n_higher += !(spread(view, j) * n2 <= v * (m * m));
     }
-    return n_no_higher <= k ? victim : ROCO_NO_SLOT;
+    return n_higher >= wanted ? victim : ROCO_NO_SLOT;
 }
 
 void roco_select_in_scope(const roco_policy_view *view, uint32_t surplus, uint32_t *victims)

@@ -21,7 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum roco_precision { ROCO_PRECISION_F32, ROCO_PRECISION_INT8 } roco_precision;
+/* INT8_ALL: matrices of floats become integers too, 32 of a row under one scale. */
+typedef enum roco_precision { ROCO_PRECISION_F32, ROCO_PRECISION_INT8, ROCO_PRECISION_INT8_ALL } roco_precision;
 
 /* A matrix as the file holds it: n_rows outputs of n_cols inputs, row-major blocks of `type`. Borrowed; `data` has any
  * alignment. */

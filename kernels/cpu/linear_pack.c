@@ -1,10 +1,11 @@
 /* From the file's blocks to panels and, row by row, back to floats.
  *
  * Pure functions of their arguments; any compute thread. The formats are GGUF's (ggml's block_q*): only their bits are
- * moved here, no value is rounded.
+ * moved here, no value is rounded. Floats that are asked for as integers are, to what Q8_0 would hold.
  */
 #include "kernels/cpu/linear.h"
 
+#include <math.h>
 #include <string.h>
 
 #define CHUNK 256u /* inputs dequantised at a time: a multiple of every format's block */
@@ -167,6 +168,42 @@ static void read_iq4_xs(const uint8_t *row, uint32_t b, block_parts *out)
     look_up_iq4(out->q);
 }
 
+/* 32 floats: q = x / scale to the nearest, 127 for the largest. What is no number makes the scale one too. */
+static void round_block(const float *x, block_parts *out)
+{
+    float largest = 0;
+    for (uint32_t i = 0; i < ROCO_BLOCK; i++)
+        largest = !(fabsf(x[i]) <= largest) ? fabsf(x[i]) : largest;
+    out->scale = roco_f16_from_f32(largest / 127.0f);
+    const float scale = roco_f16_to_f32(out->scale), inverse = scale > 0 && isfinite(scale) ? 1.0f / scale : 0;
+    for (uint32_t i = 0; i < ROCO_BLOCK; i++) {
+        const float q = fminf(fmaxf(x[i] * inverse, -127.0f), 127.0f);
+        out->q[i] = (uint8_t)(lrintf(q) + 128);
+    }
+}
+
+static void read_floats(roco_tensor_type type, const uint8_t *block, block_parts *out)
+{
+    float x[ROCO_BLOCK];
+    roco_type_find(type)->dequantize(block, x, ROCO_BLOCK);
+    round_block(x, out);
+}
+
+static void read_f32(const uint8_t *row, uint32_t b, block_parts *out)
+{
+    read_floats(ROCO_TYPE_F32, row + (size_t)b * ROCO_BLOCK * 4, out);
+}
+
+static void read_f16_block(const uint8_t *row, uint32_t b, block_parts *out)
+{
+    read_floats(ROCO_TYPE_F16, row + (size_t)b * ROCO_BLOCK * 2, out);
+}
+
+static void read_bf16(const uint8_t *row, uint32_t b, block_parts *out)
+{
+    read_floats(ROCO_TYPE_BF16, row + (size_t)b * ROCO_BLOCK * 2, out);
+}
+
 typedef struct packed_format {
     roco_tensor_type type;
     roco_element element;
@@ -189,6 +226,9 @@ static const packed_format *format_of(roco_tensor_type type)
         {ROCO_TYPE_Q3_K, ROCO_ELEMENT_U8, ROCO_SCALES_SPLIT, 2, read_q3_k},
         {ROCO_TYPE_IQ4_NL, ROCO_ELEMENT_U8, ROCO_SCALES_ONE, 7, read_iq4_nl},
         {ROCO_TYPE_IQ4_XS, ROCO_ELEMENT_U8, ROCO_SCALES_SPLIT, 7, read_iq4_xs},
+        {ROCO_TYPE_F32, ROCO_ELEMENT_U8, ROCO_SCALES_ONE, 7, read_f32},
+        {ROCO_TYPE_F16, ROCO_ELEMENT_U8, ROCO_SCALES_ONE, 7, read_f16_block},
+        {ROCO_TYPE_BF16, ROCO_ELEMENT_U8, ROCO_SCALES_ONE, 7, read_bf16},
     };
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
         if (formats[i].type == type)
@@ -210,7 +250,8 @@ bool roco_panel_layout(const roco_tensor_view *view, roco_precision precision, r
 {
     *out = (roco_weight){.n_rows = view->n_rows, .n_cols = view->n_cols};
     out->n_panels = (uint32_t)(((uint64_t)view->n_rows + ROCO_PANEL_ROWS - 1) / ROCO_PANEL_ROWS);
-    if (!roco_type_is_quantized(view->type) || precision == ROCO_PRECISION_F32) {
+    const bool floats = !roco_type_is_quantized(view->type);
+    if (precision == ROCO_PRECISION_F32 || (floats && precision == ROCO_PRECISION_INT8) || view->n_cols % ROCO_BLOCK) {
         out->element = float_element(view->type);
         out->panel_bytes = (size_t)view->n_cols * ROCO_PANEL_ROWS * float_bytes(out->element);
         return true;

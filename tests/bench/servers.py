@@ -89,9 +89,10 @@ class Roco(Server):
 
 
 class Peer(Server):
-    """llama-server; `label` names its format in the table. Its prompt cache is off, and it has no budgets."""
+    """llama-server; `label` names its format in the table, `setting` is flash attention's. Its prompt cache is off, and it has no
+    budgets."""
 
-    def __init__(self, binary, model, threads, options, label):
-        self.label = label
-        super().__init__([binary, "-m", model, "-t", str(threads), "-tb", str(threads), "--no-webui", *options],
+    def __init__(self, binary, model, threads, options, label, setting):
+        self.label, self.setting = label, setting
+        super().__init__([binary, "-m", model, "-t", str(threads), "-tb", str(threads), "--no-webui", "-fa", setting, *options],
                          lambda fields: {"cache_prompt": False})

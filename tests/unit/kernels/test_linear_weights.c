@@ -98,6 +98,45 @@ static void int8_is_what_it_says(void **state)
     }
 }
 
+/* Matrices of floats as integers: each weight within half a step of what the file says, a step being a 127th of the
+ * block's largest, rounded to f16; products are those of the rounded weights; odd widths stay floats. */
+static void floats_become_integers(void **state)
+{
+    enum { ROWS = 40, COLS = 256, ODD = 40, N = 3 };
+    static const roco_tensor_type types[] = {ROCO_TYPE_F32, ROCO_TYPE_F16, ROCO_TYPE_BF16};
+    support_random random = {.state = 6};
+    int32_t ids[ROWS];
+    for (int32_t i = 0; i < ROWS; i++)
+        ids[i] = i;
+    for (uint32_t t = 0; t < 3; t++)
+        for (uint32_t cols = ODD; cols <= COLS; cols += COLS - ODD) {
+            roco_tensor_view view = support_tensor_open(&random, types[t], ROWS, cols);
+            float *w = support_tensor_floats(&view), got[ROWS * COLS], x[N * COLS], out[2][N * ROWS];
+            float *outs[2][1] = {{out[0]}, {out[1]}};
+            support_random_fill(&random, x, N * cols);
+            for (uint32_t precision = ROCO_PRECISION_INT8; precision <= ROCO_PRECISION_INT8_ALL; precision++) {
+                roco_backend *backend = support_backend_open("auto", 2, ROWS, (roco_precision)precision);
+                roco_weight *weight = NULL;
+                assert_int_equal(backend->ops->weight_open(backend, &view, &weight, NULL), ROCO_OK);
+                const bool all = precision == ROCO_PRECISION_INT8_ALL;
+                const roco_weight *weights[] = {weight};
+                backend->ops->matmul(backend, weights, outs[all], 1, x, N, false);
+                backend->ops->embed(backend, weight, ids, ROWS, got);
+                backend->ops->weight_close(backend, weight);
+                backend->ops->close(backend);
+            }
+            for (uint32_t i = 0; i < ROWS * cols; i++) {
+                float largest = 0;
+                for (uint32_t k = i / 32 * 32; k < i / 32 * 32 + 32 && cols == COLS; k++)
+                    largest = fmaxf(largest, fabsf(w[k]));
+                assert_true(fabsf(got[i] - w[i]) <= largest / 127 * 0.51f + largest / 2048);
+            }
+            assert_true(support_distance(out[1], out[0], N * ROWS) <= (cols == COLS ? 0.02f : 0));
+            free(w);
+            free((void *)view.data);
+        }
+}
+
 static float normal(support_random *random)
 {
     float sum = 0; /* the sum of 12 uniform values has variance 4 */
@@ -199,11 +238,9 @@ static void bad_matrices_are_refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(embedding_is_exact),
-        cmocka_unit_test(int8_is_what_it_says),
-        cmocka_unit_test(int8_loses_little),
-        cmocka_unit_test(odd_values_stay_in_their_row),
-        cmocka_unit_test(bad_matrices_are_refused_by_name),
+        cmocka_unit_test(embedding_is_exact),           cmocka_unit_test(int8_is_what_it_says),
+        cmocka_unit_test(floats_become_integers),       cmocka_unit_test(int8_loses_little),
+        cmocka_unit_test(odd_values_stay_in_their_row), cmocka_unit_test(bad_matrices_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
