@@ -48,6 +48,7 @@ static void add_decode(roco_batch *batch, uint32_t source, const roco_sequence *
             .decode = true,
             .sampling = &job->sampling,
             .sample_index = sequence->n_generated,
+            .allowed = sequence->allowed,
             .rules = roco_rules_of(job),
             .logprobs = job->logprobs ? logprobs_at(job, job->n_prompt + sequence->n_generated) : NULL,
             .n_top = job->n_top,
@@ -71,6 +72,7 @@ static void add_prompt(roco_batch *batch, uint32_t source, const roco_sequence *
         .tokens = job->prompt + sequence->position,
         .n_tokens = n_tokens,
         .sampling = draws ? &job->sampling : NULL,
+        .allowed = draws ? sequence->allowed : NULL,
         .rules = roco_rules_of(job),
         .n_top = job->n_top,
     };

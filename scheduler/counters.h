@@ -27,6 +27,7 @@ typedef struct roco_counters {
     _Atomic uint64_t slots_evicted[ROCO_MAX_POLICIES];  /* over all layers and heads, by policy id */
     _Atomic uint64_t tokens_evicted[ROCO_MAX_POLICIES]; /* mean over heads, by policy id */
     _Atomic uint64_t steps;
+    _Atomic uint64_t masks, mask_walks, mask_ns; /* of constrained answers; see roco_mask_stats */
     roco_histogram queue_seconds, first_token_seconds, inter_token_seconds, step_seconds, step_rows;
     roco_histogram evicted_mass; /* of finished sequences, a share */
 } roco_counters;

@@ -16,6 +16,7 @@ void roco_job_free(roco_job *job)
         return;
     free(job->prompt);
     free(job->seen);
+    roco_constraint_release(job->constraint);
     free(job);
 }
 

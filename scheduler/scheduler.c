@@ -1,6 +1,7 @@
 /* The public calls: they check, queue, mark and wake. The engine thread (step.c) does the rest. */
 #include "scheduler/scheduler.h"
 
+#include "scheduler/constrain.h"
 #include "scheduler/job.h"
 #include "scheduler/state.h"
 
@@ -38,6 +39,7 @@ static roco_status allocate(roco_scheduler *s, roco_error *error)
 static void destroy(roco_scheduler *s)
 {
     roco_trace_close(&s->trace);
+    roco_constrain_close(s);
     roco_batch_free(&s->batch);
     roco_page_pool_free(&s->pool);
     free(s->running);
@@ -67,6 +69,8 @@ roco_status roco_scheduler_open(const roco_scheduler_config *config, roco_schedu
     status = allocate(s, error);
     if (status == ROCO_OK)
         status = roco_trace_open(&s->trace, config->trace, error);
+    if (status == ROCO_OK)
+        status = roco_constrain_open(s, error);
     if (status == ROCO_OK) {
         roco_scheduler_gauge(s);
         if (pthread_create(&s->thread, NULL, roco_scheduler_run, s) != 0)

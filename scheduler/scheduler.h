@@ -13,6 +13,7 @@
 
 #include "config/status.h"
 #include "engine/engine.h"
+#include "grammar/constraint.h"
 #include "scheduler/counters.h"
 #include "scheduler/share.h"
 
@@ -28,7 +29,8 @@ typedef enum roco_finish {
     ROCO_FINISH_STOP,   /* an end or stop token was drawn (it is the last TOKEN event) */
     ROCO_FINISH_LENGTH, /* max_tokens reached */
     ROCO_FINISH_CANCELLED,
-    ROCO_FINISH_ERROR, /* event.status says why: TIMEOUT, NUMERIC, DEVICE, SHUTDOWN, NO_MEMORY */
+    ROCO_FINISH_ERROR, /* event.status says why: TIMEOUT, NUMERIC, DEVICE, SHUTDOWN, NO_MEMORY; a constraint's:
+                          TOO_LARGE, INVALID */
 } roco_finish;
 
 /* One sequence to generate: a request's choice. */
@@ -53,6 +55,8 @@ typedef struct roco_job {
     roco_logprob *logprobs;
     uint32_t n_top;
     bool score_prompt;
+    roco_constraint *constraint; /* what the answer must satisfy; a reference, owned; NULL: nothing. Not with
+                                    ignore_eos. */
     const roco_policy *policy;
     uint32_t budget, sink, recent;
     uint32_t uncapped; /* 0, or max_tokens: the budget caps the prompt alone */
@@ -102,11 +106,12 @@ typedef struct roco_scheduler_config {
     roco_engine *engine;                                /* borrowed until close */
     bool (*is_end)(const void *context, int32_t token); /* end of generation? Called on the engine thread. */
     const void *is_end_context;
-    uint32_t step_tokens;        /* 0: the engine's; >= max_seqs + stride, so that prompts always go on */
-    uint32_t max_seqs;           /* 1.. */
-    uint32_t queue;              /* sequences waiting at most */
-    const char *trace;           /* path of JSON lines, one per step; NULL none */
-    uint64_t fault_after;        /* test switch: a job fails with DEVICE after this many tokens; 0 off */
+    const roco_vocabulary *vocabulary; /* of jobs with a constraint, borrowed until close; NULL: there are none */
+    uint32_t step_tokens;              /* 0: the engine's; >= max_seqs + stride, so that prompts always go on */
+    uint32_t max_seqs;                 /* 1.. */
+    uint32_t queue;                    /* sequences waiting at most */
+    const char *trace;                 /* path of JSON lines, one per step; NULL none */
+    uint64_t fault_after;              /* test switch: a job fails with DEVICE after this many tokens; 0 off */
     void (*wake)(void *context); /* called on the engine thread after events were queued, at most twice a step, with no
                                     lock held; NULL none. It may come late: take_events drains, and may find nothing. */
     void *wake_context;

@@ -32,6 +32,7 @@ struct roco_scheduler {
 
     /* The engine thread's own. */
     roco_batch batch;
+    roco_masks *masks; /* NULL without a vocabulary */
     roco_trace trace;
     roco_trace_step traced; /* of the step being made */
     uint64_t n_steps;

@@ -7,6 +7,7 @@
  *   step     the engine, without the lock
  *   harvest  tokens out; what is over gives its pages back
  */
+#include "scheduler/constrain.h"
 #include "scheduler/job.h"
 #include "scheduler/rules.h"
 #include "scheduler/state.h"
@@ -88,6 +89,7 @@ static void leave(roco_scheduler *s, uint32_t index, uint64_t now_ns)
     roco_sequence gone = s->running[index];
     if (gone.cache)
         roco_cache_close(s->config.engine, gone.cache);
+    roco_constrain_end(&gone);
     pthread_mutex_lock(&s->mutex);
     roco_page_pool_give(&s->pool, gone.pages, gone.n_pages);
     roco_scheduler_share(gone.job, -1, 0);
@@ -162,6 +164,7 @@ static void admit(roco_scheduler *s, uint64_t now_ns)
         roco_job *job = sequence->job;
         roco_rules_begin(job);
         open_cache(s, sequence);
+        roco_constrain_begin(s, sequence);
         roco_event event = {.kind = ROCO_EVENT_STARTED, .user = job->user, .job = job->id};
         ROCO_CHECK(roco_events_push(&s->events, &event, 1, NULL) == ROCO_OK);
         s->wake_due = true;
@@ -258,6 +261,8 @@ static void deliver_token(roco_scheduler *s, roco_sequence *sequence, int32_t to
         sequence->finish = finish;
     else if (sequence->n_generated == s->config.fault_after)
         roco_sequence_fail(sequence, ROCO_DEVICE);
+    else
+        roco_constrain_advance(s, sequence, token);
 }
 
 static void harvest(roco_scheduler *s, uint64_t now_ns)

@@ -3,6 +3,7 @@
 #include "engine/policies.h"
 #include "engine/profile.h"
 #include "server/app_state.h"
+#include "server/constraints.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,7 @@ void roco_app_settle(roco_app *app)
         roco_engine_close(app->engine);
     if (app->tokenizer)
         roco_tokenizer_close(app->tokenizer);
+    roco_constraints_close(app->model.constraints);
     roco_chat_template_free(&app->model.chat);
     if (app->source)
         roco_source_close(app->source);
@@ -162,6 +164,9 @@ roco_status roco_app_load(roco_app *app, roco_error *error)
     model->n_vocab = info->n_vocab;
     model->n_context = info->n_context;
     model->has_profile = info->has_profile;
+    status = roco_constraints_open(app->tokenizer, info->n_vocab, &model->constraints, error);
+    if (status)
+        return status;
     model->budget_max = o->kv_budget_max ? o->kv_budget_max : info->n_context;
     return ROCO_OK;
 }
@@ -180,6 +185,7 @@ roco_status roco_app_start(roco_app *app, roco_error *error)
         .engine = app->engine,
         .is_end = is_end,
         .is_end_context = app->tokenizer,
+        .vocabulary = roco_constraints_vocabulary(app->model.constraints),
         .step_tokens = (uint32_t)o->step_tokens,
         .max_seqs = (uint32_t)o->max_seqs,
         .queue = (uint32_t)o->queue,

@@ -25,8 +25,9 @@ typedef struct roco_served_model {
     const roco_policy *policy; /* for requests that name none */
     uint32_t n_vocab, n_context;
     int64_t budget_max;
-    bool has_profile;        /* budgets go by head unless a request says otherwise */
-    roco_chat_template chat; /* owned; without one no_chat says why */
+    struct roco_constraints *constraints; /* owned */
+    bool has_profile;                     /* budgets go by head unless a request says otherwise */
+    roco_chat_template chat;              /* owned; without one no_chat says why */
     char no_chat[512];
 } roco_served_model;
 

@@ -2,6 +2,7 @@
 #include "server/completion_jobs.h"
 
 #include "server/chat_prompt.h"
+#include "server/constraints.h"
 #include "server/json.h"
 #include "server/responses_request.h"
 
@@ -18,7 +19,8 @@ typedef struct reader {
     roco_completion_jobs *out;
     roco_problem *problem;
     uint64_t seed;
-    roco_pins pins; /* of the prompt being read */
+    roco_pins pins;              /* of the prompt being read */
+    roco_constraint *constraint; /* of all its jobs; a reference */
 } reader;
 
 static roco_status check_model(const reader *r)
@@ -207,6 +209,7 @@ static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice
         .top_k = (int32_t)(params->top_k < 0 ? 0 : params->top_k),
         .seed = roco_seed_for_choice(r->seed, choice),
     };
+    job->constraint = roco_constraint_hold(r->constraint);
     if (roco_job_rules_apply(&r->out->rules, params, job))
         return roco_fail(&r->problem->error, ROCO_NO_MEMORY, NULL, "out of memory");
     return fill_cache(r, job);
@@ -318,6 +321,17 @@ static uint64_t choose_seed(const roco_completion_params *params)
     return seed;
 }
 
+/* False with ROCO_OK in *status: the constraint has to be compiled, and not here. */
+static bool find_constraint(reader *r, bool may_wait, roco_status *status)
+{
+    const roco_constraint_field *asked = &r->params->constraint;
+    *status = ROCO_OK;
+    if (asked->kind != ROCO_CONSTRAINT_NONE)
+        *status = roco_constraints_get(r->model->constraints, asked, may_wait, &r->constraint, &r->problem->error);
+    r->out->deferred = asked->kind != ROCO_CONSTRAINT_NONE && !*status && !r->constraint;
+    return !*status && !r->out->deferred;
+}
+
 static roco_status read_params(roco_endpoint endpoint, const cJSON *root, roco_completion_params *out,
                                roco_error *error)
 {
@@ -338,7 +352,7 @@ static void blame_input(roco_error *error)
 }
 
 roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpoint endpoint, const char *body,
-                                      size_t size, roco_completion_jobs *out, roco_problem *problem)
+                                      size_t size, bool may_wait, roco_completion_jobs *out, roco_problem *problem)
 {
     memset(out, 0, sizeof *out);
     cJSON *root = NULL;
@@ -349,7 +363,7 @@ roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpo
     if (!status && endpoint == ROCO_ENDPOINT_RESPONSES)
         status = roco_responses_repeat(root, &params, &out->repeated, &problem->error);
     if (!status) {
-        reader r = {model, endpoint, &params, out, problem, choose_seed(&params), params.kv_pin};
+        reader r = {model, endpoint, &params, out, problem, choose_seed(&params), params.kv_pin, NULL};
         out->stops = params.stops;
         out->stream = params.stream;
         out->include_usage = params.include_usage;
@@ -362,14 +376,15 @@ roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpo
         status = check_model(&r);
         if (!status)
             status = roco_job_rules_read(&params, model->tokenizer, model->n_vocab, &out->rules, &problem->error);
-        if (!status)
+        if (!status && find_constraint(&r, may_wait, &status))
             status = endpoint == ROCO_ENDPOINT_COMPLETIONS ? add_prompts(&r) : add_chat(&r);
+        roco_constraint_release(r.constraint);
     }
     cJSON_Delete(params.made);
     cJSON_Delete(root);
     if (status && endpoint == ROCO_ENDPOINT_RESPONSES)
         blame_input(&problem->error);
-    if (status)
+    if (status || out->deferred)
         roco_completion_jobs_free(out);
     return status;
 }

@@ -14,6 +14,7 @@
 typedef struct roco_completion_jobs {
     roco_stop_set stops;
     roco_job_rules rules; /* the jobs borrow from it */
+    bool deferred; /* it was not read, since a constraint has to be compiled: call again where that may take long */
     bool stream, include_usage;
     bool echo, logprobs;       /* wanted in the reply */
     uint32_t n_top;            /* most probable tokens beside each */
@@ -30,10 +31,10 @@ typedef struct roco_completion_jobs {
     roco_job *jobs[ROCO_MAX_SEQUENCES];
 } roco_completion_jobs;
 
-/* `out` stays where it is; it is initialised in any case; on failure it holds no jobs and `problem` says why. Any
- * thread. */
+/* `out` stays where it is; it is initialised in any case; on failure, or deferred, it holds no jobs and `problem` says
+ * why. `may_wait`: it may take seconds. Any thread. */
 roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpoint endpoint, const char *body,
-                                      size_t size, roco_completion_jobs *out, roco_problem *problem);
+                                      size_t size, bool may_wait, roco_completion_jobs *out, roco_problem *problem);
 /* Frees the jobs that are still there, and what all jobs borrowed. */
 void roco_completion_jobs_free(roco_completion_jobs *jobs);
 

@@ -152,6 +152,12 @@ static void fail_job(roco_completion *c, const roco_completion_slot *slot)
         problem.code = "request_timeout";
         roco_fail(&problem.error, status, NULL, "the answer was not complete after %lld seconds",
                   (long long)options->request_timeout);
+    } else if (status == ROCO_TOO_LARGE) {
+        roco_fail(&problem.error, status, NULL,
+                  "the grammar of the answer needs more work or memory than one token may take: it is too ambiguous");
+    } else if (status == ROCO_INVALID) {
+        roco_fail(&problem.error, status, NULL,
+                  "the model has no token with which the grammar of the answer could go on");
     } else {
         roco_fail(&problem.error, status, NULL, "%s", roco_status_text(status));
     }
@@ -370,8 +376,9 @@ static roco_status submit(roco_completion *c)
 static void prepare(roco_task *task)
 {
     roco_completion *c = (roco_completion *)task;
-    c->status =
-        roco_completion_jobs_read(&task->app->model, c->endpoint, task->body, task->size, &c->jobs, &c->problem);
+    c->status = roco_completion_jobs_read(&task->app->model, c->endpoint, task->body, task->size, task->on_pool,
+                                          &c->jobs, &c->problem);
+    task->wants_pool = c->jobs.deferred;
 }
 
 static void refuse(roco_completion *c)

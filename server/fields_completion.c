@@ -209,6 +209,19 @@ const roco_field roco_completion_fields[] = {
            "same"),
     CUSTOM("stop_token_ids", roco_read_stop_token_ids, "array of up to 64 token ids", "none",
            "end the answer as the model's own end tokens do, without text"),
+    CUSTOM("response_format", roco_response_format_read,
+           "object: `type` `text`, `json_object`, or `json_schema` with `json_schema.schema`", "`text`",
+           "the answer is a JSON object, or JSON that is valid under the schema; see Constrained answers"),
+    CUSTOM("grammar", roco_grammar_read, "string in GBNF", "none", "the answer is a text of this grammar's `root`"),
+    CUSTOM("regex", roco_regex_read, "string", "none", "the whole answer matches this regular expression"),
+    CUSTOM("json_schema", roco_json_schema_read, "JSON Schema", "none", "`response_format` in llama.cpp's words"),
+    CUSTOM("structured_outputs", roco_structured_outputs_read,
+           "object with one of `json`, `regex`, `choice`, `grammar`, `json_object`", "none",
+           "the same in vLLM's words; `choice`: the answer is one of these strings"),
+    CUSTOM("guided_json", roco_guided_json_read, "JSON Schema", "none", "and in its older ones"),
+    CUSTOM("guided_regex", roco_guided_regex_read, "string", "none", "likewise"),
+    CUSTOM("guided_choice", roco_guided_choice_read, "array of strings", "none", "likewise"),
+    CUSTOM("guided_grammar", roco_guided_grammar_read, "string in GBNF", "none", "likewise"),
     BOOLEAN("stream", stream, "send the answer as server-sent events"),
     CUSTOM("stream_options", read_stream_options, "object", "none", "`include_usage`: one more event with the usage"),
     BOOLEAN("ignore_eos", ignore_eos, "go on to max_tokens, whatever the model says"),
@@ -233,19 +246,17 @@ const roco_field roco_completion_fields[] = {
 
     IGNORED("user", "taken and not used"),
 
-    REFUSED("suffix", EMPTY), REFUSED("response_format", TEXT), REFUSED("tools", EMPTY), REFUSED("tool_choice", NONE),
+    REFUSED("suffix", EMPTY), REFUSED("tools", EMPTY), REFUSED("tool_choice", NONE),
     REFUSED("functions", EMPTY), REFUSED("function_call", NONE), REFUSED("messages", NULL),
     REFUSED("top_logprobs", ZERO), REFUSED("prompt_logprobs", NULL),
     /* other servers' fields that would change the answer */
     REFUSED("repeat_penalty", ONE), REFUSED("length_penalty", ONE),
     REFUSED("n_predict", NULL), 
     REFUSED("bad_words", EMPTY), REFUSED("typical_p", ONE), REFUSED("mirostat", ZERO), REFUSED("dry_multiplier", ZERO),
-    REFUSED("xtc_probability", ZERO), REFUSED("use_beam_search", FALSE), REFUSED("grammar", EMPTY),
-    REFUSED("json_schema", NULL), REFUSED("guided_json", NULL), REFUSED("guided_regex", EMPTY),
-    REFUSED("guided_choice", EMPTY), REFUSED("guided_grammar", EMPTY), REFUSED("structured_outputs", NULL),
+    REFUSED("xtc_probability", ZERO), REFUSED("use_beam_search", FALSE), 
     REFUSED("truncate_prompt_tokens", NULL), REFUSED("max_new_tokens", NULL), REFUSED("allowed_token_ids", EMPTY),
     REFUSED("include_stop_str_in_output", FALSE), REFUSED("skip_special_tokens", TRUE),
-    REFUSED("no_repeat_ngram_size", ZERO), REFUSED("logits_processors", EMPTY), REFUSED("regex", EMPTY),
+    REFUSED("no_repeat_ngram_size", ZERO), REFUSED("logits_processors", EMPTY),
     REFUSED("ebnf", EMPTY), REFUSED("dynatemp_range", ZERO), REFUSED("tfs_z", ONE), REFUSED("top_a", ZERO),
     {0},
 };
@@ -290,7 +301,7 @@ roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco
     if (out->max_tokens != ROCO_ABSENT && out->min_tokens > out->max_tokens)
         return roco_fail(error, ROCO_INVALID, "min_tokens", "min_tokens is %lld, over max_tokens, which is %lld",
                          (long long)out->min_tokens, (long long)out->max_tokens);
-    return ROCO_OK;
+    return roco_constraint_check(out, error);
 }
 
 roco_status roco_completion_params_read(const cJSON *object, roco_completion_params *out, roco_error *error)

@@ -33,6 +33,22 @@ typedef enum roco_thinking { ROCO_THINKING_DEFAULT, ROCO_THINKING_ON, ROCO_THINK
 /* How a budget is spent on heads. */
 typedef enum roco_kv_heads { ROCO_KV_HEADS_DEFAULT, ROCO_KV_HEADS_PROFILE, ROCO_KV_HEADS_UNIFORM } roco_kv_heads;
 
+/* What an answer must be, and in which words it is said. */
+typedef enum roco_constraint_kind {
+    ROCO_CONSTRAINT_NONE,
+    ROCO_CONSTRAINT_OBJECT, /* any JSON object; no source */
+    ROCO_CONSTRAINT_SCHEMA,
+    ROCO_CONSTRAINT_CHOICE, /* one of an array of strings */
+    ROCO_CONSTRAINT_REGEX,
+    ROCO_CONSTRAINT_GBNF,
+} roco_constraint_kind;
+
+typedef struct roco_constraint_field {
+    roco_constraint_kind kind;
+    const cJSON *source; /* borrowed */
+    const char *field;   /* where in the request it is */
+} roco_constraint_field;
+
 typedef struct roco_completion_params {
     const char *model;                 /* borrowed from the JSON tree; NULL: any */
     const cJSON *prompt;               /* borrowed; NULL: missing, or a chat */
@@ -63,6 +79,7 @@ typedef struct roco_completion_params {
     int64_t min_tokens;
     bool stream, include_usage, ignore_eos;
     roco_stop_set stops;
+    roco_constraint_field constraint;
     double kv_budget;           /* tokens from ROCO_MIN_BUDGET, or a share of the prompt in (0, 1); 0: the default */
     const roco_policy *policy;  /* NULL: the default */
     int64_t kv_sink, kv_recent; /* ROCO_ABSENT: the default */
@@ -78,6 +95,18 @@ typedef struct roco_completion_params {
 roco_status roco_read_logprobs(const cJSON *value, void *out, roco_error *error);
 roco_status roco_read_logit_bias(const cJSON *value, void *out, roco_error *error);
 roco_status roco_read_stop_token_ids(const cJSON *value, void *out, roco_error *error);
+
+/* Those that constrain an answer (fields_constraint.c), and what they and the others say together. */
+roco_status roco_response_format_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_grammar_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_regex_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_json_schema_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_guided_json_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_guided_regex_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_guided_choice_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_guided_grammar_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_structured_outputs_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_constraint_check(const roco_completion_params *params, roco_error *error);
 
 extern const roco_field roco_completion_fields[];
 /* fields_chat.c; those of completions follow as `more`. */

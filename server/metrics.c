@@ -37,6 +37,9 @@ static const number_row number_rows[] = {
     {"roco_tokens_generated_total", "counter", AT(tokens_generated), "Tokens generated."},
     {"roco_submits_rejected_total", "counter", AT(rejected), "Sequences refused: queue full, or can never fit."},
     {"roco_steps_total", "counter", AT(steps), "Forward passes."},
+    {"roco_masks_total", "counter", AT(masks), "Masks of allowed tokens used by constrained answers."},
+    {"roco_mask_walks_total", "counter", AT(mask_walks),
+     "Of these, masks for which the vocabulary was walked through."},
 };
 
 static double usage(const roco_counters *counters)
@@ -59,6 +62,12 @@ static void write_numbers(roco_json_out *out, const roco_counters *counters)
         const _Atomic uint64_t *value = (const void *)((const char *)counters + row->offset);
         roco_json_format(out, "%s %" PRIu64 "\n", row->name, load(value));
     }
+}
+
+static void write_mask_seconds(roco_json_out *out, const roco_counters *counters)
+{
+    roco_metrics_head(out, "roco_mask_seconds_total", "counter", "Time between steps spent on masks.");
+    roco_json_format(out, "roco_mask_seconds_total %.9g\n", (double)load(&counters->mask_ns) * 1e-9);
 }
 
 /* --- by label --- */
@@ -138,6 +147,7 @@ void roco_metrics_write(roco_json_out *out, const roco_metrics *m)
     if (!counters)
         return;
     write_numbers(out, counters);
+    write_mask_seconds(out, counters);
     write_usage(out, counters);
     write_by_policy(out, "roco_tokens_evicted_total", "Tokens evicted, the mean over layers and heads.",
                     counters->tokens_evicted);

@@ -1,7 +1,7 @@
 /* Tasks on libuv's thread pool. Loop thread but for `on_pool`. */
 #include "server/task.h"
 
-static void on_pool(uv_work_t *work)
+static void run_on_pool(uv_work_t *work)
 {
     roco_task *task = work->data;
     task->run(task);
@@ -25,6 +25,22 @@ static void on_gone(void *context)
     task->exchange = NULL;
 }
 
+/* False when memory or the pool fails. */
+static bool start_on_pool(roco_task *task)
+{
+    roco_buffer_clear(&task->copy);
+    if (roco_buffer_append(&task->copy, task->body, task->size))
+        return false;
+    task->on_pool = true;
+    if (uv_queue_work(task->app->loop, &task->work, run_on_pool, on_done)) {
+        task->on_pool = false;
+        return false;
+    }
+    task->body = task->copy.data;
+    task->app->n_tasks++;
+    return true;
+}
+
 void roco_task_start(roco_task *task, roco_app *app, roco_exchange *exchange)
 {
     task->app = app;
@@ -32,14 +48,15 @@ void roco_task_start(roco_task *task, roco_app *app, roco_exchange *exchange)
     task->body = roco_exchange_body(exchange, &task->size);
     roco_exchange_on_gone(exchange, on_gone, task);
     task->work.data = task;
-    if (task->size > ROCO_TASK_INLINE_BYTES && roco_buffer_append(&task->copy, task->body, task->size) == ROCO_OK) {
-        task->body = task->copy.data;
-        if (uv_queue_work(app->loop, &task->work, on_pool, on_done) == 0) {
-            app->n_tasks++;
-            return;
-        }
-    }
+    if (task->size > ROCO_TASK_INLINE_BYTES && start_on_pool(task))
+        return;
     task->run(task);
+    if (task->wants_pool) {
+        if (start_on_pool(task))
+            return;
+        task->on_pool = true; /* there is none: what takes long is done here */
+        task->run(task);
+    }
     roco_buffer_free(&task->copy);
     task->body = NULL;
     task->done(task);

@@ -22,6 +22,9 @@ typedef struct roco_task {
     /* Loop thread; owns the task again and may free it. */
     void (*done)(struct roco_task *task);
 
+    bool on_pool;    /* `run` is on libuv's pool, where it may take long */
+    bool wants_pool; /* set by a `run` that is not: it did nothing, and is called again there */
+
     roco_buffer copy; /* of the body, which goes away with its exchange */
     uv_work_t work;
 } roco_task;

@@ -151,8 +151,8 @@ static void run_count(roco_task *task)
 {
     tokenize_task *t = (tokenize_task *)task;
     roco_completion_jobs jobs;
-    t->status = roco_completion_jobs_read(&task->app->model, ROCO_ENDPOINT_MESSAGES, task->body, task->size, &jobs,
-                                          &t->problem);
+    t->status = roco_completion_jobs_read(&task->app->model, ROCO_ENDPOINT_MESSAGES, task->body, task->size, true,
+                                          &jobs, &t->problem);
     roco_json_format(&t->out, "{\"input_tokens\":%llu}", (unsigned long long)jobs.prompt_tokens);
     roco_completion_jobs_free(&jobs);
 }

@@ -120,7 +120,7 @@ def test_lengths(server):
 
 
 @pytest.mark.parametrize("body, param", [
-    ({"response_format": {"type": "json_object"}}, "response_format"), ({"tools": [{"type": "function"}]}, "tools[0].function"),
+    ({"response_format": {"type": "xml"}}, "response_format.type"), ({"tools": [{"type": "function"}]}, "tools[0].function"),
     ({"prompt": "x"}, "prompt"), ({"messages": []}, "messages"), ({"chat_template": "{{ 1 }}"}, "chat_template")])
 def test_what_is_not_done_is_refused_by_name(server, body, param):
     error = post(server, 400, **{"messages": [FRANCE], **body})["error"]

@@ -60,7 +60,11 @@ FIELDS = [
     ("repetition_penalty", [0, -1]),
     ("min_tokens", [-1, 2]),
     ("stop_token_ids", [[49152], [-1], 7, ["a"], list(range(65))]),
-    ("response_format", [{"type": "json_object"}]),
+    ("response_format", [7, "json_object"]),
+    ("grammar", [7, "root ::=", "root ::= root \"a\"", "x ::= \"a\"", "root ::= " + "(" * 5000]),
+    ("regex", [7, "(a", "(?=a)a", "a{5,2}", "[]"]),
+    ("guided_choice", ["a", [1]]),
+    ("guided_json", ["{}", []]),
     ("tools", [[{"type": "function"}]]),
 ]
 

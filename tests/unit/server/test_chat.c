@@ -145,7 +145,7 @@ static void test_bad_messages(void **state)
 static void test_bad_fields(void **state)
 {
     refused(state, USER, "\"prompt\":\"x\"", "prompt", "not supported");
-    refused(state, USER, "\"response_format\":{\"type\":\"json_object\"}", "response_format", "not supported");
+    refused(state, USER, "\"response_format\":{\"type\":\"xml\"}", "response_format.type", "json_schema");
     refused(state, USER, "\"chat_template\":\"x\"", "chat_template", "not supported");
     refused(state, USER, "\"chat_template_kwargs\":{\"messages\":[]}", "chat_template_kwargs", "messages");
     refused(state, USER, "\"chat_template_kwargs\":[]", "chat_template_kwargs", "object");

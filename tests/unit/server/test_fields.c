@@ -179,7 +179,7 @@ static void test_unsupported(void **state)
         const char *name, *harmless, *harmful;
     } cases[] = {
         {"suffix", "\"\"", "\"x\""},
-        {"response_format", "{\"type\":\"text\"}", "{\"type\":\"json_object\"}"},
+        {"ebnf", "\"\"", "\"root ::= x\""},
         {"tools", "[]", "[{}]"},
         {"tool_choice", "\"none\"", "\"auto\""},
         {"repeat_penalty", "1", "1.1"},
