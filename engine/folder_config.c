@@ -31,7 +31,6 @@ typedef struct plain {
 
 static const plain plains[] = {
     {"num_hidden_layers", "block_count", false, true},
-    {"max_position_embeddings", "context_length", false, true},
     {"hidden_size", "embedding_length", false, true},
     {"intermediate_size", "feed_forward_length", false, true},
     {"num_attention_heads", "attention.head_count", false, true},
@@ -86,9 +85,11 @@ static roco_status read_sizes(roco_folder_config *config, roco_error *error)
             return fail_member(sizes[i].name, "is missing or not a whole number of 1 or more", error);
     const roco_tree *head_dim = roco_config_member(config, "head_dim");
     config->head_dim = config->width / config->n_heads;
-    if (head_dim && (!roco_tree_uint(head_dim, &config->head_dim) || config->head_dim > UINT32_MAX))
+    if (head_dim && !roco_tree_uint(head_dim, &config->head_dim))
         return fail_member("head_dim", "is not a whole number", error);
-    return ROCO_OK;
+    return config->head_dim >= 2 && config->head_dim <= 1024
+               ? ROCO_OK
+               : fail_member("head_dim", "(or hidden_size / num_attention_heads) is not 2 to 1024", error);
 }
 
 /* Scores are scaled by the root of this number in place of the head's size. */
@@ -241,7 +242,8 @@ roco_status roco_folder_read_config(roco_source *source, const roco_tree *root, 
         status = put_heads(source, config, error);
     if (!status)
         status = put_window(source, config, error);
-    return status ? status : roco_folder_read_rope(source, config, error);
+    status = status ? status : roco_folder_read_rope(source, config, error);
+    return status ? status : put_uint(source, config, "context_length", config->n_context, error);
 }
 
 void roco_folder_config_free(roco_folder_config *config)

@@ -183,7 +183,16 @@ static void read_scaled(scaling *s, const char *type)
     put_uint(s, "rope.scaling.original_context_length", (double)s->config->n_context);
 }
 
-static void read_kind(scaling *s, double base)
+/* The positions trained on, stretched as far as they are used: the engine's context decides the base. */
+static void read_dynamic(scaling *s, roco_folder_config *config)
+{
+    read_scaled(s, "dynamic");
+    double factor = 1;
+    if (number(s, "factor", 1, 1e6, &factor))
+        config->n_context = (uint64_t)(factor * (double)config->n_context);
+}
+
+static void read_kind(scaling *s, roco_folder_config *config, double base)
 {
     roco_text type = {"default", 7};
     if (!roco_tree_text(roco_tree_member(s->parameters, "rope_type"), &type))
@@ -199,7 +208,7 @@ static void read_kind(scaling *s, double base)
     } else if (roco_text_is(type, "linear")) {
         read_scaled(s, "linear");
     } else if (roco_text_is(type, "dynamic")) {
-        read_scaled(s, "dynamic");
+        read_dynamic(s, config);
     } else {
         char name[32];
         roco_text_print(type, name, sizeof name);
@@ -221,9 +230,14 @@ roco_status roco_folder_read_rope(roco_source *source, roco_folder_config *confi
     number(&s, "rope_theta", 1, 1e12, &base);
     number(&s, "partial_rotary_factor", 1e-3, 1, &part);
     config->rope_dim = (uint64_t)(part * (double)config->head_dim);
+    if (!s.status && (config->rope_dim < 2 || config->rope_dim % 2))
+        s.status = roco_fail(error, ROCO_FORMAT, "partial_rotary_factor",
+                             "config.json: %llu of %llu components of a head are rotated; an even number of 2 or more "
+                             "can be",
+                             (unsigned long long)config->rope_dim, (unsigned long long)config->head_dim);
     put_uint(&s, "rope.dimension_count", (double)config->rope_dim);
     put_float(&s, "rope.freq_base", base);
-    read_kind(&s, base);
+    read_kind(&s, config, base);
     s.parameters = local;
     if (local ? number(&s, "rope_theta", 1, 1e12, &local_base)
               : number(&s, "rope_local_base_freq", 1, 1e12, &local_base))

@@ -18,6 +18,8 @@ typedef struct roco_rope {
     double magnitude;     /* cosines and sines are multiplied by it; 1 but for YaRN and long RoPE */
     double yarn_original; /* YaRN (arXiv 2309.00071): positions the model was trained on first; 0: no YaRN */
     double yarn_fast, yarn_slow; /* turns over these positions above and below which a pair is left, or scaled fully */
+    double dynamic_factor;       /* dynamic NTK: how far the positions trained on are stretched; 0: they are not */
+    double dynamic_original;     /* these positions */
 } roco_rope;
 
 typedef struct roco_shape {

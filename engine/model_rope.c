@@ -3,12 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-static bool is(roco_text text, const char *word)
-{
-    return text.size == strlen(word) && !memcmp(text.data, word, text.size);
-}
 
 /* YaRN lengthens the logits a little too: 0.1 ln(factor) + 1 on both queries and keys (the paper's equation 22). */
 static void read_yarn(roco_keys *keys, uint32_t n_context, double factor, roco_rope *rope)
@@ -20,6 +14,24 @@ static void read_yarn(roco_keys *keys, uint32_t n_context, double factor, roco_r
     roco_keys_float(keys, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &rope->yarn_fast);
     roco_keys_float(keys, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &rope->yarn_slow);
     rope->magnitude = 0.1 * log(factor) + 1;
+}
+
+static void set_kind(roco_keys *keys, roco_text type, double factor, uint32_t n_context, roco_rope *rope)
+{
+    if (roco_text_is(type, "yarn")) {
+        read_yarn(keys, n_context, factor, rope);
+        rope->scale = 1 / factor;
+    } else if (roco_text_is(type, "linear")) {
+        rope->scale = 1 / factor;
+    } else if (roco_text_is(type, "dynamic")) {
+        rope->dynamic_factor = factor;
+        rope->dynamic_original = n_context;
+        roco_keys_float(keys, "rope.scaling.original_context_length", 1, 1e9, &rope->dynamic_original);
+    } else if (!roco_text_is(type, "none") && !roco_text_is(type, "longrope")) {
+        keys->status = roco_fail(keys->error, ROCO_UNSUPPORTED, roco_keys_name(keys, "rope.scaling.type"),
+                                 "only rope scaling \"none\", \"linear\", \"dynamic\", \"yarn\" and \"longrope\" is "
+                                 "supported");
+    }
 }
 
 void roco_keys_rope(roco_keys *keys, uint32_t n_context, roco_rope *rope)
@@ -34,14 +46,18 @@ void roco_keys_rope(roco_keys *keys, uint32_t n_context, roco_rope *rope)
         keys->status = roco_source_string(keys->source, keys->key, &type, keys->error);
     if (keys->status)
         return;
-    if (is(type, "yarn"))
-        read_yarn(keys, n_context, factor, rope);
-    else if (!is(type, "linear") && !is(type, "none") && !is(type, "longrope"))
-        keys->status = roco_fail(keys->error, ROCO_UNSUPPORTED, roco_keys_name(keys, "rope.scaling.type"),
-                                 "only rope scaling \"none\", \"linear\", \"yarn\" and \"longrope\" is supported");
-    if (is(type, "yarn") || is(type, "linear"))
-        rope->scale = 1 / factor;
+    set_kind(keys, type, factor, n_context, rope);
     rope->magnitude *= attention_factor;
+}
+
+/* Dynamic NTK stretches the base so that the last pair's wavelength grows with the context. The engine's context
+ * decides, as with long RoPE below. */
+static double base_of(const roco_rope *rope, uint32_t dim, uint32_t n_context)
+{
+    const double stretch = n_context / fmax(rope->dynamic_original, 1);
+    if (rope->dynamic_factor <= 0 || stretch <= 1 || dim <= 2)
+        return rope->base;
+    return rope->base * pow(rope->dynamic_factor * stretch - (rope->dynamic_factor - 1), (double)dim / (dim - 2));
 }
 
 /* The pair that turns `turns` times over the original positions, as a real number. */
@@ -50,15 +66,16 @@ static double pair_that_turns(const roco_rope *rope, uint32_t dim, double turns)
     return dim * log(rope->yarn_original / (turns * 2 * M_PI)) / (2 * log(rope->base));
 }
 
-static void frequencies(const roco_rope *rope, uint32_t dim, double *out)
+static void frequencies(const roco_rope *rope, uint32_t dim, uint32_t n_context, double *out)
 {
+    const double base = base_of(rope, dim, n_context);
     double low = 0, high = 0;
     if (rope->yarn_original > 0 && rope->base > 1) {
         low = fmax(floor(pair_that_turns(rope, dim, rope->yarn_fast)), 0);
         high = fmin(ceil(pair_that_turns(rope, dim, rope->yarn_slow)), dim - 1);
     }
     for (uint32_t i = 0; i < dim / 2; i++) {
-        out[i] = rope->scale / pow(rope->base, 2.0 * i / dim);
+        out[i] = rope->scale / pow(base, 2.0 * i / dim);
         if (rope->yarn_original <= 0)
             continue;
         double scaled = fmin(fmax((i - low) / fmax(high - low, 1e-3), 0), 1);
@@ -98,7 +115,8 @@ void roco_load_ropes(roco_loader *l)
 {
     const roco_shape *s = &l->model->shape;
     for (uint32_t r = 0; r < s->n_ropes; r++)
-        frequencies(&s->ropes[r], s->rope_dim, l->model->rope_frequencies + (size_t)r * (s->rope_dim / 2));
+        frequencies(&s->ropes[r], s->rope_dim, s->n_context,
+                    l->model->rope_frequencies + (size_t)r * (s->rope_dim / 2));
     if (!l->status && roco_loader_has(l, "rope_freqs.weight"))
         divide(l, "rope_freqs.weight", l->model->rope_frequencies);
     if (!l->status && roco_loader_has(l, "rope_factors_long.weight"))

@@ -14,7 +14,8 @@ typedef struct place {
     uint32_t next, other;
 } place;
 
-enum { PASS = UINT32_MAX, NOWHERE = UINT32_MAX };
+#define PASS    UINT32_MAX
+#define NOWHERE UINT32_MAX
 
 typedef struct maker {
     roco_grammar *grammar;

@@ -24,7 +24,7 @@ typedef struct key_record {
     uint32_t account; /* index; NOBODY */
 } key_record;
 
-enum { NOBODY = UINT32_MAX };
+#define NOBODY UINT32_MAX
 
 /* A name of the file. */
 typedef struct name_record {

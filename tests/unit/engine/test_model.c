@@ -167,7 +167,7 @@ static void test_unsupported_things_are_named(void **state)
     gguf_writer_init(&w);
     tiny_model_write(&model, &w);
     gguf_key_u32(&w, "llama.expert_count", 0);
-    gguf_key_string(&w, "llama.rope.scaling.type", "dynamic");
+    gguf_key_string(&w, "llama.rope.scaling.type", "magic");
     refused(&w, ROCO_UNSUPPORTED, "rope scaling");
 
     gguf_writer_init(&w);
