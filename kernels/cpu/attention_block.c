@@ -79,7 +79,9 @@ static void fetch_values(const roco_attention_job *job, uint32_t page, uint32_t 
     if (page >= n_pages)
         return;
     const unsigned char *start = job->worker->pages[page];
-    for (uint32_t i = job->layout.value_offset; i < job->layout.position_offset; i += 64)
+    /* With statistics, the slots' state is next. */
+    const uint32_t end = job->head->evicts ? job->layout.page_bytes : job->layout.position_offset;
+    for (uint32_t i = job->layout.value_offset; i < end; i += 64)
         __builtin_prefetch(start + i);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ALIGNMENT 64u
 
@@ -25,17 +26,32 @@ static size_t cpu_scratch_bytes(const roco_backend *backend)
     return ((const roco_cpu *)backend)->scratch_bytes;
 }
 
-/* calloc leaves the pages of a large block untouched until they are used, which keeps an idle pool out of memory. The
- * block's own address is kept in front of the aligned one. */
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+
+/* What stands in front of memory, so that it can be given back. */
+typedef struct memory_head {
+    void *start;
+    size_t mapped; /* bytes; 0: of the heap */
+} memory_head;
+
+/* Fresh pages are zero and stay untouched until they are used, which keeps an idle pool out of memory. Large blocks ask
+ * for huge pages: attention jumps about in the pool, and small ones would cost it a seventh of its time. */
 static void *cpu_memory_open(roco_backend *backend, size_t bytes)
 {
-    if (bytes > SIZE_MAX - 2 * ALIGNMENT)
+    if (bytes > SIZE_MAX / 2)
         return NULL;
-    char *block = calloc(1, bytes + 2 * ALIGNMENT);
-    if (block == NULL)
+    const bool large = bytes >= HUGE_PAGE_BYTES;
+    const size_t alignment = large ? HUGE_PAGE_BYTES : ALIGNMENT, total = bytes + ALIGNMENT + alignment;
+    memory_head head = {.mapped = large ? total : 0};
+    head.start =
+        large ? mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : calloc(1, total);
+    if (head.start == NULL || head.start == MAP_FAILED)
         return NULL;
-    char *memory = block + ALIGNMENT + (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
-    memcpy(memory - sizeof(block), &block, sizeof(block));
+    const size_t past = ((uintptr_t)head.start + ALIGNMENT) % alignment;
+    char *memory = (char *)head.start + ALIGNMENT + (past ? alignment - past : 0);
+    if (large) /* advice only: without huge pages everything works, slower */
+        (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    memcpy(memory - sizeof(head), &head, sizeof(head));
     return memory;
 }
 
@@ -43,9 +59,12 @@ static void cpu_memory_close(roco_backend *backend, void *memory)
 {
     if (memory == NULL)
         return;
-    char *block;
-    memcpy(&block, (char *)memory - sizeof(block), sizeof(block));
-    free(block);
+    memory_head head;
+    memcpy(&head, (char *)memory - sizeof(head), sizeof(head));
+    if (head.mapped)
+        munmap(head.start, head.mapped);
+    else
+        free(head.start);
 }
 
 static void cpu_copy(roco_backend *backend, void *to, const void *from, size_t bytes)
