@@ -63,7 +63,7 @@ typedef struct reader {
 
 static roco_status fail(const reader *r, const char *member, const char *words)
 {
-    char path[64];
+    char path[112];
     snprintf(path, sizeof path, "messages[%zu]%s%s", r->index, *member ? "." : "", member);
     return roco_fail(r->error, ROCO_INVALID, path, "%s %s", path, words);
 }

@@ -200,6 +200,7 @@ static void check(const turn_case *c, size_t cut, size_t step)
     size_t size = strlen(c->answer), told = 0;
     for (size_t at = 0; at < size;) {
         size_t n = step ? step : at < cut ? cut : size - at;
+        n = n < size - at ? n : size - at;
         assert_int_equal(roco_turn_take(&turn, c->answer + at, n), ROCO_OK);
         at += n;
         size_t now = 0;
@@ -223,6 +224,65 @@ static void test_answers(void **state)
         for (size_t cut = 0; cut <= strlen(cases[i].answer); cut++)
             check(&cases[i], cut, 0);
         check(&cases[i], 0, 1);
+    }
+}
+
+/* Any text at all: the parts never depend on the cuts. */
+static void test_anything(void **state)
+{
+    static const char *const words[] = {"<tool_call>",
+                                        "</tool_call>",
+                                        "<tool",
+                                        "_call>",
+                                        "{",
+                                        "}",
+                                        "[",
+                                        "]",
+                                        "\"",
+                                        ":",
+                                        ",",
+                                        ";",
+                                        " ",
+                                        "\n",
+                                        "\\",
+                                        "name",
+                                        "arguments",
+                                        "\"name\": \"known\"",
+                                        "\"arguments\": {\"a\": ",
+                                        "[TOOL_CALLS]",
+                                        "[ARGS]",
+                                        "<think>",
+                                        "</think>",
+                                        "known",
+                                        "<｜tool▁call▁begin｜>",
+                                        "<｜tool▁sep｜>",
+                                        "function",
+                                        "```",
+                                        "5",
+                                        "ü"};
+    static const char *const signs[] = {HERMES, MISTRAL, MISTRAL_LIST, LLAMA, GRANITE, DEEPSEEK, DEEPSEEK_31};
+    uint64_t random = 1;
+    (void)state;
+    for (int round = 0; round < 4000; round++) {
+        char answer[1024] = "";
+        size_t n = round % 24;
+        for (size_t i = 0; i < n; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            strcat(answer, words[(random >> 33) % (sizeof words / sizeof *words)]);
+        }
+        turn_case c = {.name = "anything", .sign = signs[round % 7], .answer = answer, .think = round & 8};
+        roco_turn_form form = form_of(&c);
+        roco_turn turn;
+        roco_turn_init(&turn, &form);
+        assert_int_equal(roco_turn_take(&turn, answer, strlen(answer)), ROCO_OK);
+        assert_int_equal(roco_turn_end(&turn), ROCO_OK);
+        char *parts = dump(&turn);
+        roco_turn_free(&turn);
+        c.parts = parts;
+        check(&c, 0, 1);
+        check(&c, strlen(answer) / 3, 0);
+        check(&c, 0, 7);
+        free(parts);
     }
 }
 
@@ -271,6 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_anything),
         cmocka_unit_test(test_nothing_waits_in_vain),
         cmocka_unit_test(test_spellings_are_read),
         cmocka_unit_test(test_no_form),
