@@ -24,23 +24,59 @@ static uint64_t guarded(const roco_cache_spec *spec)
     return n;
 }
 
-/* Where heads differ. Without any, `whole` is 0. */
-static roco_head_shares shares_for(const roco_engine *engine, const roco_cache_spec *spec)
-{
-    const uint32_t capped = spec->length - spec->uncapped;
-    const bool by_profile = engine->info.has_profile && !spec->uniform && !spec->by_rank && !spec->head_budgets &&
-                            spec->policy->evicts && spec->budget < capped && guarded(spec) < spec->budget;
-    if (!by_profile)
-        return (roco_head_shares){0};
-    return roco_head_shares_make(engine->n_ranked, engine->n_needed, spec->budget, capped, (uint32_t)guarded(spec),
-                                 engine->info.layout.slots);
-}
-
 /* The most tokens that are of use to a head: its layer's window, or the whole sequence. */
 static uint32_t most_slots(const roco_engine *engine, const roco_cache_spec *spec, uint32_t head)
 {
     const uint32_t window = roco_shape_window(&engine->model.shape, head / engine->info.n_kv_heads);
     return window > 0 && window < spec->length ? window : spec->length;
+}
+
+static uint32_t pages_for(const roco_engine *engine, roco_kv_type type, uint32_t slots)
+{
+    const roco_kv_layout layout = roco_kv_layout_of(&engine->info.layout, type);
+    return roco_kv_pages_for(&layout, slots);
+}
+
+/* Pages that the ranked heads may fill with what is capped: those of equal budgets, less what heads with a window take,
+ * which hold what they would, and less what comes on top of the budget; and no more tokens than the budget says. */
+static uint32_t ranked_pages(const roco_engine *engine, const roco_cache_spec *spec, roco_kv_type type)
+{
+    const uint64_t whole = (uint64_t)spec->budget + spec->uncapped;
+    int64_t pages = 0, slots = 0, windowed = 0;
+    for (uint32_t head = 0; head < count_heads(engine); head++) {
+        const uint32_t most = most_slots(engine, spec, head), all = whole < most ? (uint32_t)whole : most;
+        const uint32_t capped = spec->budget < most ? spec->budget : most;
+        const bool ranked = engine->ranks[head] != ROCO_NO_RANK;
+        pages += pages_for(engine, engine->info.layout.type, all);
+        pages -= pages_for(engine, type, ranked ? spec->uncapped : all);
+        slots += capped;
+        windowed += ranked ? 0 : pages_for(engine, type, capped);
+    }
+    const int64_t by_tokens = slots / engine->info.layout.slots - windowed, n = pages < by_tokens ? pages : by_tokens;
+    return n > 0 ? (uint32_t)n : 0;
+}
+
+/* Where heads differ. Without any, `whole` is 0. */
+static roco_head_shares shares_for(const roco_engine *engine, const roco_cache_spec *spec)
+{
+    const bool by_profile = engine->info.has_profile && !spec->uniform && !spec->by_rank && !spec->head_budgets &&
+                            !spec->head_types && spec->policy->evicts && spec->budget < spec->length - spec->uncapped &&
+                            guarded(spec) < spec->budget;
+    if (!by_profile)
+        return (roco_head_shares){0};
+    const roco_kv_type pool = engine->info.layout.type;
+    roco_head_room room = {.n_heads = engine->n_ranked,
+                           .n_needed = engine->n_needed,
+                           .n_wanted = engine->n_wanted,
+                           .length = spec->length - spec->uncapped,
+                           .budget = spec->budget,
+                           .guarded = (uint32_t)guarded(spec),
+                           .type = pool,
+                           .quantise = engine->backend->ops->takes_types && pool == ROCO_KV_F16};
+    for (uint32_t type = 0; type < ROCO_N_KV_TYPES; type++)
+        room.slots[type] = roco_kv_layout_of(&engine->info.layout, (roco_kv_type)type).slots;
+    room.n_pages = ranked_pages(engine, spec, room.quantise ? ROCO_KV_Q8 : pool);
+    return roco_head_shares_make(&room);
 }
 
 /* Tokens the head may hold of what is capped. */
@@ -52,6 +88,14 @@ static uint32_t head_budget(const roco_engine *engine, const roco_cache_spec *sp
     if (!spec->policy->evicts)
         return spec->length;
     return spec->head_budgets ? spec->head_budgets[head] : spec->budget;
+}
+
+static roco_kv_type head_type(const roco_engine *engine, const roco_cache_spec *spec, const roco_head_shares *shares,
+                              uint32_t head)
+{
+    if (!shares->whole)
+        return spec->head_types ? spec->head_types[head] : engine->info.layout.type;
+    return engine->ranks[head] < shares->n_whole ? shares->whole_type : shares->low_type;
 }
 
 /* Budget (never more than is of use), what of it is the answer's alone, and whether slots can run out. */
@@ -66,13 +110,12 @@ static roco_kv_head head_make(const roco_engine *engine, const roco_cache_spec *
                               budget + spec->uncapped < spec->length && budget < slots ? (uint32_t)(slots - budget) : 0,
                           .victim = ROCO_NO_SLOT,
                           .evicts = slots < spec->length,
-                          .type = spec->head_types ? spec->head_types[head] : engine->info.layout.type};
+                          .type = head_type(engine, spec, shares, head)};
 }
 
 static uint32_t pages_of(const roco_engine *engine, const roco_kv_head *head)
 {
-    const roco_kv_layout layout = roco_kv_layout_of(&engine->info.layout, head->type);
-    return roco_kv_pages_for(&layout, head->budget);
+    return pages_for(engine, head->type, head->budget);
 }
 
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec)
@@ -161,6 +204,9 @@ roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, co
     if (!cache)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory for a cache's tables");
     cache->n_heads = count_heads(engine);
+    cache->type = engine->info.layout.type;
+    for (uint32_t type = 0; type < ROCO_N_KV_TYPES; type++)
+        cache->slots[type] = roco_kv_layout_of(&engine->info.layout, (roco_kv_type)type).slots;
     cache->stride = spec->stride ? spec->stride : engine->info.stride;
     cache->n_pages = roco_cache_pages(engine, spec);
     cache->sequence = (roco_kv_sequence){
@@ -195,13 +241,17 @@ static uint32_t held_by(const roco_cache *cache, const roco_kv_head *head)
 
 void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out)
 {
-    uint64_t held = 0;
-    for (uint32_t head = 0; head < cache->n_heads; head++)
-        held += held_by(cache, &cache->heads[head]);
+    uint64_t tokens = 0;
+    double held = 0; /* in tokens of the pool's type */
+    for (uint32_t head = 0; head < cache->n_heads; head++) {
+        const uint32_t n = held_by(cache, &cache->heads[head]);
+        tokens += n;
+        held += (double)n * cache->slots[cache->type] / cache->slots[cache->heads[head].type];
+    }
     *out = (roco_cache_usage){.length = cache->length,
-                              .held = (uint32_t)((held + cache->n_heads / 2) / cache->n_heads),
-                              .slots_evicted = (uint64_t)cache->length * cache->n_heads - held};
-    out->evicted = cache->length - out->held;
+                              .held = (uint32_t)(held / cache->n_heads + 0.5),
+                              .slots_evicted = (uint64_t)cache->length * cache->n_heads - tokens};
+    out->evicted = (uint32_t)((out->slots_evicted + cache->n_heads / 2) / cache->n_heads);
 }
 
 double roco_cache_evicted_mass(const roco_engine *engine, const roco_cache *cache)

@@ -212,21 +212,25 @@ const roco_engine_info *roco_engine_describe(const roco_engine *engine)
     return &engine->info;
 }
 
-/* The fewest best heads that have half of all score: those are at the edge of the cliff (profile_budgets.c). */
-static uint32_t count_needed(const roco_engine *e, const float *scores)
+/* The fewest best heads that have this share of all score. */
+static uint32_t count_best(const roco_engine *e, const float *scores, double share)
 {
     const uint32_t n = e->info.n_layers * e->info.n_kv_heads;
     double total = 0, held = 0;
     for (uint32_t i = 0; i < n; i++)
         total += e->ranks[i] == ROCO_NO_RANK ? 0 : (double)scores[i];
-    uint32_t needed = 0;
+    uint32_t best = 0;
     do {
         for (uint32_t i = 0; i < n; i++)
-            held += e->ranks[i] == needed ? (double)scores[i] : 0;
-        needed++;
-    } while (needed < e->n_ranked && held < total / 2);
-    return needed;
+            held += e->ranks[i] == best ? (double)scores[i] : 0;
+        best++;
+    } while (best < e->n_ranked && held < total * share);
+    return best;
 }
+
+/* Where the cliff is, and from where on more whole heads change little. */
+#define SHARE_NEEDED 0.55
+#define SHARE_WANTED 0.70
 
 roco_status roco_engine_use_profile(roco_engine *e, const float *scores, roco_error *error)
 {
@@ -247,7 +251,8 @@ roco_status roco_engine_use_profile(roco_engine *e, const float *scores, roco_er
     }
     free(e->ranks);
     e->ranks = ranks;
-    e->n_needed = count_needed(e, scores);
+    e->n_needed = count_best(e, scores, SHARE_NEEDED);
+    e->n_wanted = count_best(e, scores, SHARE_WANTED);
     e->info.has_profile = e->n_ranked > 0;
     return ROCO_OK;
 }

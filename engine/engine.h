@@ -99,8 +99,9 @@ void roco_cache_close(roco_engine *engine, roco_cache *cache);
 
 typedef struct roco_cache_usage {
     uint32_t length;        /* tokens fed so far */
-    uint32_t held;          /* tokens a head holds now, the mean over layers and heads, rounded to nearest */
-    uint32_t evicted;       /* length - held */
+    uint32_t held;          /* what a head holds now, in tokens of the pool's type: one at q8 takes 32 / 56 of one at
+                               f16; the mean over layers and heads, rounded to nearest */
+    uint32_t evicted;       /* tokens a head gave up, likewise a mean */
     uint64_t slots_evicted; /* over all layers and heads */
 } roco_cache_usage;
 void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out);

@@ -2,7 +2,7 @@
  *
  * A few heads ("retrieval heads": DuoAttention, arXiv 2410.10819; RazorAttention, 2407.15891) fetch what was read once
  * and is asked for later. A profile gives each (layer, KV head) a score, measured once per model; by it a cache keeps
- * the best heads whole and every other one at half the budget or less, in no more memory than equal budgets take.
+ * the best heads whole and shares the rest among the others, in no more memory than equal budgets take.
  */
 #ifndef ROCO_ENGINE_PROFILE_H
 #define ROCO_ENGINE_PROFILE_H
@@ -60,23 +60,35 @@ roco_status roco_profile_find(roco_engine *engine, const roco_source *source, co
 
 /* --- budgets by head --- */
 
-/* How one sequence's slots are dealt: the n_whole best heads get `whole` each, the next one `partial`, all others
- * `low`. */
+/* What there is to deal to the heads that a profile ranks. */
+typedef struct roco_head_room {
+    uint32_t n_heads;                /* ranked, >= 1 */
+    uint32_t n_needed, n_wanted;     /* best heads that must be whole for a passage to be found again; that should be */
+    uint32_t n_pages;                /* for all of them */
+    uint32_t length;                 /* of the sequence, prompt and answer: a whole head's slots */
+    uint32_t budget;                 /* tokens a head would hold if all were alike */
+    uint32_t guarded;                /* protected tokens of a head, fewer than the budget */
+    roco_kv_type type;               /* of the pool */
+    bool quantise;                   /* K and V may be q8 and q4 */
+    uint32_t slots[ROCO_N_KV_TYPES]; /* of a page, by type */
+} roco_head_room;
+
+/* How one sequence's slots are dealt: the n_whole best heads get `whole` each, the n_more next ones `more`, all others
+ * `low`. `whole` 0: all are alike, and of the pool's type. */
 typedef struct roco_head_shares {
-    uint32_t n_whole;
-    uint32_t whole, partial, low; /* slots */
+    uint32_t n_whole, n_more;
+    uint32_t whole, more, low;
+    roco_kv_type whole_type, low_type; /* low_type: of heads without a rank too */
 } roco_head_shares;
 
-/* For n_heads heads, budget < length, and pages of page_slots slots. No head's share is over `length`; the sum of
- * slots is at most n_heads * budget, the sum of pages at most what equal budgets take. n_needed >= 1: with fewer heads
- * whole, all get the same (`whole` is 0). `guarded`: the protected tokens of a head, fewer than budget; every share has
- * room for more than those. */
-roco_head_shares roco_head_shares_make(uint32_t n_heads, uint32_t n_needed, uint32_t budget, uint32_t length,
-                                       uint32_t guarded, uint32_t page_slots);
+/* No more than n_pages pages. Every share has room for more than the protected tokens. */
+roco_head_shares roco_head_shares_make(const roco_head_room *room);
 /* The share of the head that is rank-th best, from 0. */
 static inline uint32_t roco_head_share(const roco_head_shares *shares, uint32_t rank)
 {
-    return rank < shares->n_whole ? shares->whole : rank == shares->n_whole ? shares->partial : shares->low;
+    return rank < shares->n_whole                    ? shares->whole
+           : rank < shares->n_whole + shares->n_more ? shares->more
+                                                     : shares->low;
 }
 
 #endif

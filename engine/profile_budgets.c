@@ -1,12 +1,14 @@
-/* How a budget is spent on heads: half for every head evenly, the rest on the best ones in order, each as whole as the
- * sequence is long. Pure arithmetic; any thread.
+/* How a budget is spent on heads. Pure arithmetic; any thread.
  *
  * There is a cliff: a model finds a passage again while a handful of heads see it whole, and not at all when they are
- * one fewer. So the floor goes down, to a quarter at the least, where that makes enough heads whole; where it does not,
- * taking memory from the other heads would buy nothing, and all get the same.
+ * one fewer. So the best heads are made whole while that leaves the others half of the budget; or, when only the few at
+ * the edge of the cliff can be, a quarter, since what is asked for later is worth more than a little everywhere. When
+ * not even that can be, taking memory from the other heads would buy nothing.
  *
- * Memory is dealt in pages, so the floor is whole pages, and the best heads get no more pages than equal budgets would
- * take: then how many requests fit does not depend on the profile.
+ * A budget is memory: a page holds more tokens at 8 bits, and more still at 4. At 8 bits nothing is lost that shows in
+ * perplexity, so all heads are stored so; 4 bits show, and are for whole heads that would not be whole otherwise
+ * (docs/QUALITY.md has the numbers). The best heads get no more pages than equal budgets would take: then how many
+ * requests fit does not depend on the profile.
  */
 #include "engine/profile.h"
 
@@ -15,40 +17,38 @@ static uint32_t lesser(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static uint32_t pages_for(uint32_t slots, uint32_t page_slots)
+/* n_whole heads whole, the others evenly; false when those would have fewer than `least` tokens. */
+static bool share(const roco_head_room *room, roco_kv_type low, roco_kv_type whole, uint32_t n_whole, uint32_t least,
+                  roco_head_shares *out)
 {
-    return slots / page_slots + (slots % page_slots != 0);
+    const uint64_t taken = (uint64_t)n_whole * ((room->length + room->slots[whole] - 1) / room->slots[whole]);
+    const uint32_t n_others = room->n_heads - n_whole;
+    if (taken > room->n_pages || !n_others)
+        return false;
+    const uint32_t left = room->n_pages - (uint32_t)taken, pages = left / n_others;
+    const uint32_t slots = lesser(pages * room->slots[low], room->length);
+    if (slots < least || slots <= room->guarded)
+        return false;
+    *out = (roco_head_shares){.n_whole = n_whole,
+                              .n_more = left % n_others,
+                              .whole = room->length,
+                              .more = lesser((pages + 1) * room->slots[low], room->length),
+                              .low = slots,
+                              .whole_type = whole,
+                              .low_type = low};
+    return true;
 }
 
-static roco_head_shares shares_above(uint32_t low, uint32_t n_heads, uint32_t budget, uint32_t length,
-                                     uint32_t page_slots)
+roco_head_shares roco_head_shares_make(const roco_head_room *room)
 {
-    const uint32_t low_pages = pages_for(low, page_slots);
-    const uint32_t add = length - low, add_pages = pages_for(length, page_slots) - low_pages;
-    uint64_t slots_left = (uint64_t)n_heads * (budget - low);
-    uint64_t pages_left = (uint64_t)n_heads * (pages_for(budget, page_slots) - low_pages);
-
-    uint64_t n_whole = slots_left / add;
-    if (add_pages && n_whole > pages_left / add_pages)
-        n_whole = pages_left / add_pages;
-    slots_left -= n_whole * add;
-    pages_left -= n_whole * add_pages;
-    const uint64_t in_pages = (low_pages + pages_left) * page_slots;
-    uint64_t partial = low + slots_left < in_pages ? low + slots_left : in_pages;
-    return (roco_head_shares){
-        .n_whole = (uint32_t)n_whole, .whole = length, .partial = lesser((uint32_t)partial, length), .low = low};
-}
-
-roco_head_shares roco_head_shares_make(uint32_t n_heads, uint32_t n_needed, uint32_t budget, uint32_t length,
-                                       uint32_t guarded, uint32_t page_slots)
-{
-    /* Floors in whole pages, with room beside the protected tokens. */
-    const uint32_t half = budget / 2 / page_slots, quarter = pages_for(budget / 4, page_slots);
-    const uint32_t room = pages_for(guarded + 1, page_slots), least = quarter > room ? quarter : room;
-    for (uint32_t pages = half > least ? half : least; pages >= least && pages * page_slots < budget; pages--) {
-        const roco_head_shares shares = shares_above(pages * page_slots, n_heads, budget, length, page_slots);
-        if (shares.n_whole >= n_needed)
-            return shares;
-    }
-    return (roco_head_shares){.partial = budget, .low = budget};
+    const roco_kv_type low = room->quantise ? ROCO_KV_Q8 : room->type, last = room->quantise ? ROCO_KV_Q4 : room->type;
+    roco_head_shares out = {0};
+    for (uint32_t n = lesser(room->n_wanted, room->n_heads); n >= room->n_needed; n--)
+        if (share(room, low, low, n, room->budget / 2, &out))
+            return out;
+    if (share(room, low, last, room->n_needed, room->budget / 4, &out))
+        return out;
+    if (room->quantise && share(room, low, low, 0, room->budget, &out))
+        return out;
+    return (roco_head_shares){0};
 }

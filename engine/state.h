@@ -21,13 +21,15 @@
 #define ROCO_LOGIT_ROWS 32u
 
 struct roco_cache {
-    roco_kv_sequence sequence; /* heads is device memory */
-    roco_kv_head *heads;       /* host copy as opened: budget, first_page and evicts never change */
-    uint32_t n_heads, n_pages; /* n_heads: layers x KV heads */
-    uint32_t stride;           /* prompt tokens between two evictions */
-    uint32_t length;           /* tokens fed */
-    uint32_t n_decoded;        /* of these one by one; when there are any, no more prompt */
-    roco_pin *pins;            /* owned */
+    roco_kv_sequence sequence;       /* heads is device memory */
+    roco_kv_head *heads;             /* host copy as opened: budget, first_page and evicts never change */
+    uint32_t n_heads, n_pages;       /* n_heads: layers x KV heads */
+    uint32_t stride;                 /* prompt tokens between two evictions */
+    uint32_t slots[ROCO_N_KV_TYPES]; /* of a page, by type */
+    roco_kv_type type;               /* of the pool */
+    uint32_t length;                 /* tokens fed */
+    uint32_t n_decoded;              /* of these one by one; when there are any, no more prompt */
+    roco_pin *pins;                  /* owned */
 };
 
 /* Device buffers of one step; rows = step_tokens. */
@@ -64,6 +66,7 @@ struct roco_engine {
     uint32_t *ranks;    /* [n_layers * n_kv_heads] of each head in the profile, from 0; NULL without one */
     uint32_t n_ranked;  /* heads that have one */
     uint32_t n_needed;  /* best heads that must be whole for a passage to be found again */
+    uint32_t n_wanted;  /* those that should be */
     /* after each layer's attention; NULL but while profiling */
     void (*observe)(void *context, const roco_attention *attention);
     void *observe_context;

@@ -126,6 +126,7 @@ typedef struct roco_backend_config {
 typedef struct roco_backend_ops {
     const char *name;
     bool takes_ranks; /* attention knows sequences by rank */
+    bool takes_types; /* a head's K and V may be of another type than the pool's */
 
     void (*close)(roco_backend *backend);
     /* "cpu, 2 threads, avx512-vnni": for the log. Borrowed until close. */

@@ -92,6 +92,7 @@ static void cpu_close(roco_backend *backend)
 static const roco_backend_ops cpu_ops = {
     .name = "cpu",
     .takes_ranks = true,
+    .takes_types = true,
     .close = cpu_close,
     .describe = cpu_describe,
     .weight_bytes = cpu_weight_bytes,

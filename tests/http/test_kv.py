@@ -24,8 +24,10 @@ def test_usage_kv(server):
 
 def test_default_budget(server):
     kv = complete(server, prompt=IDS * 300, max_tokens=4)["usage"]["kv"]
-    assert kv["policy"] == "roco" and kv["budget"] == 1024 and 1000 <= kv["held"] <= 1024
-    assert kv["held"] + kv["evicted"] == 1500 + 3
+    # all of it at 8 bits takes less memory than 1024 tokens at 16
+    assert kv["policy"] == "roco" and kv["budget"] == 1024 and 850 <= kv["held"] <= 1024 and kv["evicted"] == 0
+    kv = complete(server, prompt=IDS * 300, max_tokens=4, kv_heads="uniform")["usage"]["kv"]
+    assert kv["held"] == 1024 and kv["evicted"] == 1500 + 3 - 1024
 
 
 @pytest.mark.parametrize("budget", [64, 100, 256])
@@ -75,7 +77,7 @@ def test_scopes_by_head(server):
     for scope in ("prompt", "answer"):
         kv = complete(server, prompt=IDS * 60, max_tokens=100, kv_budget=64, kv_scope=scope)["usage"]["kv"]
         most = 64 + (99 if scope == "prompt" else 300)
-        assert 0.9 * most <= kv["held"] <= most and kv["held"] + kv["evicted"] == 399
+        assert 0.7 * most <= kv["held"] <= most and 0 < kv["evicted"] < 399 - most
 
 
 def test_an_answer_within_its_own_budget_is_full(server):

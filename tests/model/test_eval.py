@@ -53,13 +53,14 @@ def test_company_changes_nothing(roco, model, text, tmp_path):
 
 
 def test_recall_by_head(roco, model, text, tmp_path):
-    """2,000 tokens at an average budget of 512. The reference: full 1.23, roco 26.7, roco by head 1.31."""
-    found = rows(roco, tmp_path / "json", "eval", "recall", model, "--text", text, "--budgets", 512)
+    """2,000 tokens. The reference at a budget of 512: full 1.23, roco 26.7, roco by head 1.31."""
+    found = rows(roco, tmp_path / "json", "eval", "recall", model, "--text", text, "--budgets", "512,256")
     assert found["full", "", 0]["recall"] == pytest.approx(1.23, abs=0.02)
     assert found["roco", "uniform", 512]["recall"] == pytest.approx(26.7, rel=0.05)
-    by_head = found["roco", "profile", 512]
-    assert by_head["recall"] <= 1.35 and by_head["held"] <= 512
-    assert by_head["elsewhere"] == pytest.approx(found["roco", "uniform", 512]["elsewhere"], rel=0.005)
+    for budget, most in ((512, 1.28), (256, 1.36)):
+        by_head = found["roco", "profile", budget]
+        assert by_head["recall"] <= most and by_head["held"] <= budget
+        assert by_head["elsewhere"] <= 1.002 * found["full", "", 0]["elsewhere"]
 
 
 def test_strides_and_plot(roco, model, text, tmp_path):

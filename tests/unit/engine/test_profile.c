@@ -15,69 +15,101 @@
 
 #include <cmocka.h>
 
-static uint32_t pages(uint32_t slots)
+/* As with 64 components. */
+static const uint32_t page_slots[ROCO_N_KV_TYPES] = {
+    [ROCO_KV_F16] = 32, [ROCO_KV_F32] = 32, [ROCO_KV_Q8] = 56, [ROCO_KV_Q4] = 88};
+
+static roco_head_room room_of(uint32_t n_heads, uint32_t budget, uint32_t length)
 {
-    return (slots + 31) / 32;
+    roco_head_room room = {.n_heads = n_heads,
+                           .n_needed = 6,
+                           .n_wanted = 9,
+                           .n_pages = n_heads * (budget / 32),
+                           .length = length,
+                           .budget = budget,
+                           .guarded = 14,
+                           .quantise = true};
+    memcpy(room.slots, page_slots, sizeof room.slots);
+    return room;
 }
 
-static void check_shares(uint32_t n_heads, uint32_t n_needed, uint32_t budget, uint32_t length, uint32_t guarded)
+static uint32_t pages(uint32_t slots, roco_kv_type type)
 {
-    const roco_head_shares s = roco_head_shares_make(n_heads, n_needed, budget, length, guarded, 32);
-    uint64_t slots = 0, n_pages = 0;
-    for (uint32_t rank = 0; rank < n_heads; rank++) {
+    return (slots + page_slots[type] - 1) / page_slots[type];
+}
+
+static void check_shares(const roco_head_room *room)
+{
+    const roco_head_shares s = roco_head_shares_make(room);
+    uint64_t n_pages = 0;
+    if (!s.whole)
+        return;
+    for (uint32_t rank = 0; rank < room->n_heads; rank++) {
         const uint32_t share = roco_head_share(&s, rank);
-        assert_true(share > guarded && share <= length);
+        assert_true(share > room->guarded && share <= room->length);
         assert_true(rank == 0 || share <= roco_head_share(&s, rank - 1));
-        assert_true(s.whole || share == budget);
-        slots += share;
-        n_pages += pages(share);
+        n_pages += pages(share, rank < s.n_whole ? s.whole_type : s.low_type);
     }
-    assert_true(!s.whole || s.n_whole >= n_needed);
-    assert_true(slots <= (uint64_t)n_heads * budget);
-    assert_true(n_pages <= (uint64_t)n_heads * pages(budget));
+    assert_true(s.n_whole == 0 || (s.n_whole >= room->n_needed && s.n_whole <= room->n_wanted));
+    assert_true(s.n_whole > 0 || room->quantise);
+    assert_true(room->quantise || (s.low_type == room->type && s.whole_type == room->type));
+    assert_true(n_pages <= room->n_pages);
 }
 
-static void test_shares_never_take_more_than_equal_budgets(void **state)
+static void test_shares_never_take_more_than_there_is(void **state)
 {
     uint64_t random = 7;
     for (uint32_t i = 0; i < 100000; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         const uint32_t n_heads = 1 + (uint32_t)(random >> 33) % 300, budget = 32 + (uint32_t)(random >> 21) % 3000;
-        const uint32_t length = budget + 1 + (uint32_t)(random >> 40) % 20000;
-        check_shares(n_heads, 1 + i % 7, budget, length, (uint32_t)(random >> 50) % (i % 2 ? budget : 20));
+        roco_head_room room = room_of(n_heads, budget, budget + 1 + (uint32_t)(random >> 40) % 20000);
+        room.n_needed = 1 + i % 7;
+        room.n_wanted = room.n_needed + i % 3;
+        room.guarded = (uint32_t)(random >> 50) % (i % 2 ? budget : 20);
+        room.quantise = i % 4 > 0;
+        room.type = i % 8 ? ROCO_KV_F16 : ROCO_KV_Q8;
+        check_shares(&room);
     }
 }
 
-/* The definition in numpy: floor of half, then the best heads whole. 90 heads of 512 hold 9 heads of 2,816 whole. */
-static void test_shares_are_the_definition_s(void **state)
+static void expect(roco_head_room room, uint32_t n_whole, roco_kv_type whole_type, uint32_t low, uint32_t n_more)
 {
-    roco_head_shares s = roco_head_shares_make(90, 5, 512, 256 + 2560, 14, 32);
-    assert_int_equal(s.low, 256);
-    assert_int_equal(s.n_whole, 9);
-    assert_int_equal(s.whole, 2816);
-    assert_int_equal(s.partial, 256);
-    s = roco_head_shares_make(90, 5, 512, 2400, 14, 32);
-    assert_int_equal(s.n_whole, 10);
-    assert_int_equal(s.partial, 90 * 512 - 10 * 2400 - 79 * 256);
+    const roco_head_shares s = roco_head_shares_make(&room);
+    assert_int_equal(s.n_whole, n_whole);
+    assert_int_equal(s.whole, room.length);
+    assert_int_equal(s.whole_type, whole_type);
+    assert_int_equal(s.low_type, room.quantise ? ROCO_KV_Q8 : room.type);
+    assert_int_equal(s.low, low);
+    assert_int_equal(s.n_more, n_more);
 }
 
-/* The floor gives way, down to a quarter, where that makes enough heads whole. */
+/* All that should be whole are, at 8 bits; then as many as leave half of the budget; then those at the edge of the
+ * cliff, at 4 bits; then none. */
 static void test_the_cliff(void **state)
 {
-    roco_head_shares s = roco_head_shares_make(90, 5, 512, 4400, 14, 32);
-    assert_true(s.low == 256 && s.n_whole == 5);
-    s = roco_head_shares_make(90, 5, 512, 5000, 14, 32);
-    assert_true(s.low == 224 && s.n_whole == 5);
-    s = roco_head_shares_make(90, 5, 512, 6900, 14, 32);
-    assert_true(s.low == 128 && s.n_whole == 5);
-    s = roco_head_shares_make(90, 5, 512, 7200, 14, 32); /* four would be whole */
-    assert_true(s.whole == 0 && s.low == 512 && s.partial == 512);
-    s = roco_head_shares_make(90, 4, 512, 7200, 14, 32);
-    assert_true(s.low == 192 && s.n_whole == 4);
-    s = roco_head_shares_make(90, 1, 32, 4000, 14, 32); /* one page each is the least */
-    assert_true(s.whole == 0 && s.low == 32);
-    s = roco_head_shares_make(4, 1, 128, 200, 110, 32); /* no room beside the protected tokens */
-    assert_true(s.whole == 0 && s.low == 128);
+    expect(room_of(90, 512, 4400), 9, ROCO_KV_Q8, 9 * 56, 0);  /* 1440 pages - 9 x 79 = 81 x 9 */
+    expect(room_of(90, 512, 7400), 7, ROCO_KV_Q8, 6 * 56, 11); /* 8 would leave 224 */
+    expect(room_of(90, 256, 4400), 6, ROCO_KV_Q4, 5 * 56, 0);  /* 720 - 6 x 50 = 84 x 5 */
+    expect(room_of(90, 128, 4400), 0, ROCO_KV_Q8, 4 * 56, 0);
+    expect(room_of(90, 512, 600), 9, ROCO_KV_Q8, 600, 45); /* all of it everywhere */
+}
+
+/* Where only the pool's own type can be had the others keep a quarter at the least. */
+static void test_one_type_alone(void **state)
+{
+    roco_head_room room = room_of(90, 512, 4400);
+    room.quantise = false;
+    room.type = ROCO_KV_F32;
+    expect(room, 6, ROCO_KV_F32, 7 * 32, 24);
+    room.n_needed = 5;
+    expect(room, 5, ROCO_KV_F32, 8 * 32, 70);
+    room.length = 7400;
+    assert_int_equal(roco_head_shares_make(&room).whole, 0);
+    room = room_of(4, 128, 200);
+    room.quantise = false;
+    room.n_needed = room.n_wanted = 1;
+    room.guarded = 110; /* no room beside the protected tokens */
+    assert_int_equal(roco_head_shares_make(&room).whole, 0);
 }
 
 typedef struct fixture {
@@ -141,8 +173,8 @@ static void test_caches_follow_the_profile(void **state)
         at += item.n_tokens;
         roco_cache_check(f->engine, cache);
     }
-    /* 8 pages for 4 x 64 slots: one for each head, and the 4 others make the best head whole; 30 slots stay unused */
-    const uint32_t held[] = {32, 130, 32, 32};
+    /* 8 pages for 4 x 64 slots: at q8, of which a page holds 48, three each make the best two heads whole */
+    const uint32_t held[] = {48, 130, 48, 130};
     for (uint32_t head = 0; head < 4; head++)
         assert_int_equal(roco_cache_positions(f->engine, cache, head / 2, head % 2, positions), held[head]);
     roco_cache_usage usage;
@@ -286,8 +318,8 @@ static void test_finding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares_never_take_more_than_equal_budgets),
-        cmocka_unit_test(test_shares_are_the_definition_s),
+        cmocka_unit_test(test_shares_never_take_more_than_there_is),
+        cmocka_unit_test(test_one_type_alone),
         cmocka_unit_test(test_the_cliff),
         cmocka_unit_test_setup_teardown(test_caches_follow_the_profile, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_files, open_fixture, close_fixture),
