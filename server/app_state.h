@@ -11,6 +11,7 @@
 #include "server/app.h"
 #include "server/chat_template.h"
 #include "server/faults.h"
+#include "server/fields.h"
 #include "server/reply.h"
 
 #include <time.h>
@@ -91,5 +92,10 @@ void roco_handle_ready(roco_exchange *exchange, void *context);
 void roco_handle_metrics(roco_exchange *exchange, void *context);
 void roco_handle_tokenize(roco_exchange *exchange, void *context);
 void roco_handle_detokenize(roco_exchange *exchange, void *context);
+void roco_handle_embeddings(roco_exchange *exchange, void *context);
+void roco_handle_openapi(roco_exchange *exchange, void *context);
+
+/* tokenize.c */
+extern const roco_field roco_tokenize_fields[], roco_detokenize_fields[];
 
 #endif

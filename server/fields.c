@@ -135,12 +135,14 @@ static void print_row(const roco_field *f, FILE *out)
     case ROCO_FIELD_REFUSED: fprintf(out, "refused unless %s", harmless_text(f->harmless)); break;
     case ROCO_FIELD_IGNORED: fputs("anything", out); break;
     }
-    fprintf(out, " | %s | %s |\n", f->fallback ? f->fallback : "", f->help ? f->help : "");
+    const char *original = f->kind == ROCO_FIELD_REFUSED ? "refused" : f->kind == ROCO_FIELD_IGNORED ? "ignored" : "";
+    fprintf(out, " | %s | %s | %s |\n", f->fallback ? f->fallback : "", f->help ? f->help : "",
+            f->original ? f->original : original);
 }
 
 void roco_fields_print(const roco_field *fields, FILE *out)
 {
-    fputs("| field | value | default | what it does |\n|---|---|---|---|\n", out);
+    fputs("| field | value | default | what it does | original |\n|---|---|---|---|---|\n", out);
     for (; fields->name; fields++)
         print_row(fields, out);
 }

@@ -46,6 +46,9 @@ typedef struct roco_field {
     const char *type;     /* for the docs where the kind does not say it */
     const char *fallback; /* the default in words */
     const char *help;
+    const char *original; /* how it stands to the field of that name in the API that the endpoint follows, OpenAI's or
+                             Anthropic's: "same", "differs: ..."; NULL: that has none, or the kind says it */
+    const char *schema;   /* JSON Schema of a custom field, with ' for "; NULL: any value */
     const struct roco_field *more; /* of the last row: a table that goes on; rows of the same name count no more */
 } roco_field;
 
@@ -55,6 +58,10 @@ roco_status roco_fields_read(const roco_field *fields, const cJSON *object, void
 
 /* The rows as a Markdown table, without those of `more`. */
 void roco_fields_print(const roco_field *fields, FILE *out);
+
+/* The rows, those of `more` included, as a JSON Schema of the object. A row whose fallback is "required" must be there.
+ */
+void roco_fields_schema(const roco_field *fields, roco_json_out *out);
 
 /* For custom readers: the messages all rows share. */
 roco_status roco_field_not_integer(roco_error *error, const char *field, double low, double high);

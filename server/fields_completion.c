@@ -148,99 +148,144 @@ static roco_status read_positions(const cJSON *value, void *out, roco_error *err
 }
 
 #define AT(member) offsetof(roco_completion_params, member)
-#define CUSTOM(name_, read_, type_, fallback_, help_)                                                                  \
+#define CUSTOM(name_, read_, type_, fallback_, ...)                                                                    \
     {                                                                                                                  \
-        .name = name_, .kind = ROCO_FIELD_CUSTOM, .read = read_, .type = type_, .fallback = fallback_, .help = help_   \
+        .name = name_, .kind = ROCO_FIELD_CUSTOM, .read = read_, .type = type_, .fallback = fallback_,                 \
+        .help = __VA_ARGS__                                                                                            \
     }
-#define INTEGER(name_, member, low_, high_, fallback_, help_)                                                          \
+#define INTEGER(name_, member, low_, high_, fallback_, ...)                                                            \
     {                                                                                                                  \
         .name = name_, .kind = ROCO_FIELD_INTEGER, .low = low_, .high = high_, .offset = AT(member),                   \
-        .fallback = fallback_, .help = help_                                                                           \
+        .fallback = fallback_, .help = __VA_ARGS__                                                                     \
     }
-#define NUMBER(name_, member, low_, high_, fallback_, help_)                                                           \
+#define NUMBER(name_, member, low_, high_, fallback_, ...)                                                             \
     {                                                                                                                  \
         .name = name_, .kind = ROCO_FIELD_NUMBER, .low = low_, .high = high_, .offset = AT(member),                    \
-        .fallback = fallback_, .help = help_                                                                           \
+        .fallback = fallback_, .help = __VA_ARGS__                                                                     \
     }
-#define BOOLEAN(name_, member, help_)                                                                                  \
+#define BOOLEAN(name_, member, ...)                                                                                    \
     {                                                                                                                  \
-        .name = name_, .kind = ROCO_FIELD_BOOLEAN, .offset = AT(member), .fallback = "false", .help = help_            \
+        .name = name_, .kind = ROCO_FIELD_BOOLEAN, .offset = AT(member), .fallback = "false", .help = __VA_ARGS__      \
     }
 #define REFUSED(name_, harmless_)                                                                                      \
     {                                                                                                                  \
         .name = name_, .kind = ROCO_FIELD_REFUSED, .harmless = ROCO_HARMLESS_##harmless_                               \
     }
-#define IGNORED(name_, help_)                                                                                          \
+#define IGNORED(name_, ...)                                                                                            \
     {                                                                                                                  \
-        .name = name_, .kind = ROCO_FIELD_IGNORED, .help = help_                                                       \
+        .name = name_, .kind = ROCO_FIELD_IGNORED, .help = __VA_ARGS__                                                 \
     }
+
+/* How a row stands to OpenAI's field of that name. */
+#define SAME         .original = "same"
+#define DIFFERS(how) .original = "differs: " how
 
 /* clang-format off */
 const roco_field roco_completion_fields[] = {
-    CUSTOM("model", read_model, "string", "the served model", "as `/v1/models` names it; another name is a 404"),
+    CUSTOM("model", read_model, "string", "the served model", "as `/v1/models` names it; another name is a 404",
+           .schema = "{'type':'string'}", DIFFERS("may be missing")),
     CUSTOM("prompt", read_prompt, "string, array of strings, array of token ids, or array of those", "required",
-           "one choice (or `n`) for each prompt, in order; prompts times `n` at most 64"),
+           "one choice (or `n`) for each prompt, in order; prompts times `n` at most 64",
+           DIFFERS("required; at most 64 prompts"),
+           .schema = "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':{'type':'string'}},"
+                     "{'type':'array','minItems':1,'items':{'type':'integer','minimum':0}},{'type':'array',"
+                     "'minItems':1,'items':{'type':'array','minItems':1,'items':{'type':'integer','minimum':0}}}]}"),
     INTEGER("max_tokens", max_tokens, 0, 2147483647, "256",
-            "most tokens to generate; cut to what is left of the context; 0: the prompt is only read"),
-    INTEGER("max_completion_tokens", max_completion_tokens, 1, 2147483647, "", "the same under its newer name"),
-    NUMBER("temperature", temperature, 0, 2, "1", "0 is greedy"),
-    NUMBER("top_p", top_p, 0, 1, "1", "keeps the most likely tokens up to this sum; 0 keeps one"),
+            "most tokens to generate; cut to what is left of the context; 0: the prompt is only read",
+           DIFFERS("256 instead of 16; cut to the context instead of refused")),
+    INTEGER("max_completion_tokens", max_completion_tokens, 1, 2147483647, "", "the same under its newer name",
+           SAME),
+    NUMBER("temperature", temperature, 0, 2, "1", "0 is greedy",
+           SAME),
+    NUMBER("top_p", top_p, 0, 1, "1", "keeps the most likely tokens up to this sum; 0 keeps one",
+           SAME),
     INTEGER("top_k", top_k, -1, 2147483647, "0", "keeps that many most likely tokens; 0 or -1: all"),
     NUMBER("min_p", min_p, 0, 1, "0", "drops tokens less likely than this share of the best one's probability"),
-    INTEGER("seed", seed, -9007199254740991.0, 9007199254740991.0, "random", "same seed, same answer"),
+    INTEGER("seed", seed, -9007199254740991.0, 9007199254740991.0, "random", "same seed, same answer",
+           DIFFERS("the same answer always, not mostly")),
     CUSTOM("stop", roco_stop_read, "string of 1 to 256 bytes, or array of up to 4", "none",
-           "the answer ends before the first of these"),
-    INTEGER("n", n, 1, ROCO_MAX_CHOICES, "1", "answers for each prompt"),
+           "the answer ends before the first of these",
+           DIFFERS("at most 256 bytes each"),
+           .schema = "{'anyOf':[{'type':'string','minLength':1,'maxLength':256},{'type':'array','maxItems':4,"
+                     "'items':{'type':'string','minLength':1,'maxLength':256}}]}"),
+    INTEGER("n", n, 1, ROCO_MAX_CHOICES, "1", "answers for each prompt",
+           DIFFERS("at most 16")),
     INTEGER("best_of", best_of, 1, ROCO_MAX_CHOICES, "`n`",
             "answers to generate for each prompt, at least `n`, of which the `n` with the highest mean log-probability "
-            "of their tokens are returned, the best first; not with `stream`"),
+            "of their tokens are returned, the best first; not with `stream`",
+           DIFFERS("at most 16, and `n` unless given")),
     CUSTOM("logprobs", roco_read_logprobs, "integer 0..5, or false", "none",
-           "the log-probability of each token, and so many of the most probable ones at its place"),
-    BOOLEAN("echo", echo, "put the prompt in front of the answer, with its log-probabilities if those are asked for"),
+           "the log-probability of each token, and so many of the most probable ones at its place",
+           SAME, .schema = "{'anyOf':[{'type':'integer','minimum':0,'maximum':5},{'const':false}]}"),
+    BOOLEAN("echo", echo, "put the prompt in front of the answer, with its log-probabilities if those are asked for",
+           SAME),
     NUMBER("frequency_penalty", frequency_penalty, -2, 2, "0",
-           "subtracted from a token's logit for each time it is in the answer"),
-    NUMBER("presence_penalty", presence_penalty, -2, 2, "0", "subtracted once when it is in the answer at all"),
+           "subtracted from a token's logit for each time it is in the answer",
+           SAME),
+    NUMBER("presence_penalty", presence_penalty, -2, 2, "0", "subtracted once when it is in the answer at all",
+           SAME),
     NUMBER("repetition_penalty", repetition_penalty, 0.1, 10, "1",
            "divides a positive logit, and multiplies a negative one, of a token that is in the prompt or the answer"),
     CUSTOM("logit_bias", roco_read_logit_bias, "object: token id as string -> number -100..100, up to 300", "none",
-           "added to these tokens' logits"),
+           "added to these tokens' logits",
+           DIFFERS("at most 300 tokens, each spelt without leading zeros"),
+           .schema = "{'type':'object','maxProperties':300,'propertyNames':{'pattern':'^(0|[1-9][0-9]*)$'},"
+                     "'additionalProperties':{'type':'number','minimum':-100,'maximum':100}}"),
     INTEGER("min_tokens", min_tokens, 0, 2147483647, "0",
-            "no end token and none of `stop_token_ids` before so many tokens; stop strings end the answer all the "
-           "same"),
+            "no end token and none of `stop_token_ids` before so many tokens; stop strings still end the answer"),
     CUSTOM("stop_token_ids", roco_read_stop_token_ids, "array of up to 64 token ids", "none",
-           "end the answer as the model's own end tokens do, without text"),
+           "end the answer as the model's own end tokens do, without text",
+           .schema = "{'type':'array','maxItems':64,'items':{'type':'integer','minimum':0}}"),
     CUSTOM("response_format", roco_response_format_read,
            "object: `type` `text`, `json_object`, or `json_schema` with `json_schema.schema`", "`text`",
-           "the answer is a JSON object, or JSON that is valid under the schema; see Constrained answers"),
-    CUSTOM("grammar", roco_grammar_read, "string in GBNF", "none", "the answer is a text of this grammar's `root`"),
-    CUSTOM("regex", roco_regex_read, "string", "none", "the whole answer matches this regular expression"),
-    CUSTOM("json_schema", roco_json_schema_read, "JSON Schema", "none", "`response_format` in llama.cpp's words"),
+           "the answer is a JSON object, or JSON that is valid under the schema; see Constrained answers",
+           SAME, .schema = "{'type':'object','required':['type'],'properties':{'type':{'enum':['text','json_object',"
+                           "'json_schema']},'json_schema':{'type':['object','null']}}}"),
+    CUSTOM("grammar", roco_grammar_read, "string in GBNF", "none", "the answer is a text of this grammar's `root`",
+           .schema = "{'type':'string'}"),
+    CUSTOM("regex", roco_regex_read, "string", "none", "the whole answer matches this regular expression",
+           .schema = "{'type':'string'}"),
+    CUSTOM("json_schema", roco_json_schema_read, "JSON Schema", "none", "`response_format` in llama.cpp's words",
+           .schema = "{'type':['object','boolean','string']}"),
     CUSTOM("structured_outputs", roco_structured_outputs_read,
            "object with one of `json`, `regex`, `choice`, `grammar`, `json_object`", "none",
-           "the same in vLLM's words; `choice`: the answer is one of these strings"),
-    CUSTOM("guided_json", roco_guided_json_read, "JSON Schema", "none", "and in its older ones"),
-    CUSTOM("guided_regex", roco_guided_regex_read, "string", "none", "likewise"),
-    CUSTOM("guided_choice", roco_guided_choice_read, "array of strings", "none", "likewise"),
-    CUSTOM("guided_grammar", roco_guided_grammar_read, "string in GBNF", "none", "likewise"),
-    BOOLEAN("stream", stream, "send the answer as server-sent events"),
-    CUSTOM("stream_options", read_stream_options, "object", "none", "`include_usage`: one more event with the usage"),
+           "the same in vLLM's words; `choice`: the answer is one of these strings", .schema = "{'type':'object'}"),
+    CUSTOM("guided_json", roco_guided_json_read, "JSON Schema", "none", "and in its older ones",
+           .schema = "{'type':['object','boolean','string']}"),
+    CUSTOM("guided_regex", roco_guided_regex_read, "string", "none", "likewise", .schema = "{'type':'string'}"),
+    CUSTOM("guided_choice", roco_guided_choice_read, "array of strings", "none", "likewise",
+           .schema = "{'type':'array','minItems':1,'items':{'type':'string'}}"),
+    CUSTOM("guided_grammar", roco_guided_grammar_read, "string in GBNF", "none", "likewise",
+           .schema = "{'type':'string'}"),
+    BOOLEAN("stream", stream, "send the answer as server-sent events",
+           SAME),
+    CUSTOM("stream_options", read_stream_options, "object", "none", "`include_usage`: one more event with the usage",
+           SAME, .schema = "{'type':'object','properties':{'include_usage':{'type':['boolean','null']}}}"),
     BOOLEAN("ignore_eos", ignore_eos, "go on to max_tokens, whatever the model says"),
     CUSTOM("kv_budget", read_budget, "integer from 32 to `--kv-budget-max`, or share of the prompt between 0 and 1",
            "`--kv-budget`", "tokens a head may hold on average; a share is turned into tokens, never under 32; "
-           "of no effect with a policy that does not evict"),
-    CUSTOM("kv_policy", read_policy, "name of a policy", "`--kv-policy`", "how tokens to evict are chosen"),
+           "of no effect with a policy that does not evict",
+           .schema = "{'anyOf':[{'type':'integer','minimum':32},"
+                     "{'type':'number','exclusiveMinimum':0,'exclusiveMaximum':1}]}"),
+    CUSTOM("kv_policy", read_policy, "name of a policy", "`--kv-policy`", "how tokens to evict are chosen",
+           .schema = "{'type':'string'}"),
     INTEGER("kv_sink", kv_sink, 0, 1024, "`--kv-sink`", "first positions never evicted"),
     INTEGER("kv_recent", kv_recent, 1, 4096, "`--kv-recent`",
             "newest tokens never evicted; with `kv_sink` less than the budget"),
     CUSTOM("kv_heads", read_heads, "`profile` or `uniform`", "`profile` where the server has one",
-           "how a budget is spent: on the heads that look back, or on all alike"),
+           "how a budget is spent: on the heads that look back, or on all alike",
+           .schema = "{'enum':['profile','uniform']}"),
     CUSTOM("kv_scope", read_scope, "`all`, `prompt` or `answer`", "`all`",
-           "what the budget caps: prompt and answer together, the prompt alone, or the answer alone"),
+           "what the budget caps: prompt and answer together, the prompt alone, or the answer alone",
+           .schema = "{'enum':['all','prompt','answer']}"),
     CUSTOM("kv_pin", read_pin, "array of up to 16 ranges `[first, end]` and, in a chat, roles", "none",
-           "never evicted: prompt tokens `first` to `end - 1`; the text of all messages of a role (`\"system\"`)"),
+           "never evicted: prompt tokens `first` to `end - 1`; the text of all messages of a role (`\"system\"`)",
+           .schema = "{'type':'array','maxItems':16,'items':{'anyOf':[{'type':'string'},{'type':'array','minItems':2,"
+                     "'maxItems':2,'items':{'type':'integer','minimum':0}}]}}"),
     CUSTOM("kv_positions", read_positions, "`text` or `cache`", "`text`",
            "what a token's position is: its place in the text, or among the tokens that a head still holds; with "
-           "`cache` a stream may go on past the context"),
+           "`cache` a stream may go on past the context",
+           .schema = "{'enum':['text','cache']}"),
     INTEGER("kv_stride", kv_stride, 1, 65536, "`--evict-stride`",
             "prompt tokens between two evictions, at most `--evict-stride`"),
 
@@ -251,7 +296,7 @@ const roco_field roco_completion_fields[] = {
     REFUSED("top_logprobs", ZERO), REFUSED("prompt_logprobs", NULL),
     /* other servers' fields that would change the answer */
     REFUSED("repeat_penalty", ONE), REFUSED("length_penalty", ONE),
-    REFUSED("n_predict", NULL), 
+    REFUSED("n_predict", NULL),
     REFUSED("bad_words", EMPTY), REFUSED("typical_p", ONE), REFUSED("mirostat", ZERO), REFUSED("dry_multiplier", ZERO),
     REFUSED("xtc_probability", ZERO), REFUSED("use_beam_search", FALSE), 
     REFUSED("truncate_prompt_tokens", NULL), REFUSED("max_new_tokens", NULL), REFUSED("allowed_token_ids", EMPTY),

@@ -76,28 +76,40 @@ static roco_status read_thinking(const cJSON *value, void *out, roco_error *erro
     {                                                                                                                  \
         .name = name_, .kind = ROCO_FIELD_IGNORED, .help = "taken and not used"                                        \
     }
-#define CUSTOM(name_, read_, type_, fallback_, help_)                                                                  \
+#define CUSTOM(name_, read_, type_, fallback_, ...)                                                                    \
     {                                                                                                                  \
-        .name = name_, .kind = ROCO_FIELD_CUSTOM, .read = read_, .type = type_, .fallback = fallback_, .help = help_   \
+        .name = name_, .kind = ROCO_FIELD_CUSTOM, .read = read_, .type = type_, .fallback = fallback_,                 \
+        .help = __VA_ARGS__                                                                                            \
     }
+
+#define SAME         .original = "same"
+#define DIFFERS(how) .original = "differs: " how
 
 /* clang-format off */
 const roco_field roco_messages_fields[] = {
     CUSTOM("messages", read_messages, "array of messages", "required",
            "`user` and `assistant` in turn, with blocks of text, `tool_use`, `tool_result` and `thinking`; a last "
-           "message of the assistant is continued"),
-    CUSTOM("system", read_system, "string or array of text blocks", "none", "what comes before all messages"),
+           "message of the assistant is continued",
+           DIFFERS("text and tools alone"), .schema = "{'type':'array','minItems':1,'items':{'type':'object'}}"),
+    CUSTOM("system", read_system, "string or array of text blocks", "none", "what comes before all messages",
+           SAME, .schema = "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'object'}}]}"),
     {.name = "max_tokens", .kind = ROCO_FIELD_INTEGER, .low = 1, .high = 2147483647,
      .offset = offsetof(roco_completion_params, max_tokens), .fallback = "2048",
-     .help = "most tokens to generate; cut to what is left of the context"},
+     .help = "most tokens to generate; cut to what is left of the context", DIFFERS("may be missing")},
     CUSTOM("stop_sequences", roco_stop_read, "array of up to 4 strings of 1 to 256 bytes", "none",
-           "the answer ends before the first of these"),
+           "the answer ends before the first of these",
+           DIFFERS("at most 4 of 256 bytes"),
+           .schema = "{'type':'array','maxItems':4,'items':{'type':'string','minLength':1,'maxLength':256}}"),
     CUSTOM("tools", read_tools, "array of up to 128 tools with `name` and `input_schema`", "none",
-           "tools the model may use"),
+           "tools the model may use",
+           DIFFERS("a client's own tools alone"),
+           .schema = "{'type':'array','maxItems':128,'items':{'type':'object'}}"),
     CUSTOM("tool_choice", read_tool_choice, "object of type `auto`, `any`, `tool` or `none`", "`auto`",
-           "whether a tool may, must or may not be used; `disable_parallel_tool_use` ends the answer with the first"),
+           "whether a tool may, must or may not be used; `disable_parallel_tool_use` ends the answer with the first",
+           SAME, .schema = "{'type':'object'}"),
     CUSTOM("thinking", read_thinking, "object of type `enabled`, `adaptive` or `disabled`", "none",
-           "`enabled`, `adaptive`: reasoning comes in blocks of its own; the template is told by `enable_thinking`"),
+           "`enabled`, `adaptive`: reasoning comes in blocks of its own; the template is told by `enable_thinking`",
+           DIFFERS("`budget_tokens` is ignored"), .schema = "{'type':'object'}"),
     IGNORED("metadata"), IGNORED("service_tier"), IGNORED("cache_control"), IGNORED("inference_geo"),
     REFUSED("stop", EMPTY), REFUSED("n", ONE), REFUSED("logprobs", FALSE), REFUSED("top_logprobs", ZERO),
     REFUSED("prompt", NULL), REFUSED("container", NULL), REFUSED("mcp_servers", EMPTY),

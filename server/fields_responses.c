@@ -107,28 +107,44 @@ static roco_status read_text(const cJSON *value, void *out, roco_error *error)
     {                                                                                                                  \
         .name = name_, .kind = ROCO_FIELD_IGNORED, .help = "taken and not used"                                        \
     }
-#define CUSTOM(name_, read_, type_, fallback_, help_)                                                                  \
+#define CUSTOM(name_, read_, type_, fallback_, ...)                                                                    \
     {                                                                                                                  \
-        .name = name_, .kind = ROCO_FIELD_CUSTOM, .read = read_, .type = type_, .fallback = fallback_, .help = help_   \
+        .name = name_, .kind = ROCO_FIELD_CUSTOM, .read = read_, .type = type_, .fallback = fallback_,                 \
+        .help = __VA_ARGS__                                                                                            \
     }
+
+#define SAME         .original = "same"
+#define DIFFERS(how) .original = "differs: " how
 
 /* clang-format off */
 const roco_field roco_responses_fields[] = {
     CUSTOM("input", read_input, "string, or array of items", "required",
-           "a user's text, or messages, `function_call`, `function_call_output` and `reasoning` items"),
-    CUSTOM("instructions", read_instructions, "string", "none", "a system message in front of the input"),
+           "a user's text, or messages, `function_call`, `function_call_output` and `reasoning` items",
+           DIFFERS("text and tools alone; required"),
+           .schema = "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'object'}}]}"),
+    CUSTOM("instructions", read_instructions, "string", "none", "a system message in front of the input",
+           SAME, .schema = "{'type':'string'}"),
     {.name = "max_output_tokens", .kind = ROCO_FIELD_INTEGER, .low = 1, .high = 2147483647,
      .offset = offsetof(roco_completion_params, max_tokens), .fallback = "2048",
-     .help = "most tokens to generate; cut to what is left of the context"},
-    CUSTOM("tools", read_tools, "array of up to 128 functions", "none", "functions the model may call"),
+     .help = "most tokens to generate; cut to what is left of the context", DIFFERS("2048 unless given")},
+    CUSTOM("tools", read_tools, "array of up to 128 functions", "none", "functions the model may call",
+           DIFFERS("functions alone"), .schema = "{'type':'array','maxItems':128,'items':{'type':'object'}}"),
     CUSTOM("tool_choice", read_tool_choice, "`auto`, `none`, `required`, or an object that names a function", "`auto`",
-           "as in chats"),
-    CUSTOM("text", read_text, "object", "none", "`format`: what form the text must have"),
-    CUSTOM("reasoning", read_reasoning, "object", "none", "`effort`: as `reasoning_effort` of chats"),
-    CUSTOM("store", read_store, "false", "false", "nothing is kept"),
-    CUSTOM("previous_response_id", read_previous, "null", "none", "nothing is kept"),
-    CUSTOM("truncation", read_truncation, "`disabled`", "`disabled`", "an input that does not fit is refused"),
-    CUSTOM("include", read_include, "array", "none", "may hold `reasoning.encrypted_content`, of no effect"),
+           "as in chats",
+           SAME, .schema = "{'anyOf':[{'enum':['auto','none','required']},{'type':'object'}]}"),
+    CUSTOM("text", read_text, "object", "none", "`format`: what form the text must have",
+           DIFFERS("text alone"), .schema = "{'type':'object'}"),
+    CUSTOM("reasoning", read_reasoning, "object", "none", "`effort`: as `reasoning_effort` of chats",
+           SAME, .schema = "{'type':'object'}"),
+    CUSTOM("store", read_store, "false", "false", "nothing is kept",
+           DIFFERS("false unless given, and nothing else"), .schema = "{'const':false}"),
+    CUSTOM("previous_response_id", read_previous, "null", "none", "nothing is kept",
+           .schema = "{'type':'null'}"),
+    CUSTOM("truncation", read_truncation, "`disabled`", "`disabled`", "an input that does not fit is refused",
+           DIFFERS("`auto` is refused"), .schema = "{'const':'disabled'}"),
+    CUSTOM("include", read_include, "array", "none", "may hold `reasoning.encrypted_content`, of no effect",
+           DIFFERS("nothing else is included"),
+           .schema = "{'type':'array','items':{'const':'reasoning.encrypted_content'}}"),
     IGNORED("metadata"), IGNORED("service_tier"), IGNORED("safety_identifier"), IGNORED("prompt_cache_key"),
     IGNORED("prompt_cache_retention"), IGNORED("stream_options"),
     REFUSED("conversation", NULL), REFUSED("background", FALSE), REFUSED("prompt", NULL), REFUSED("messages", NULL),

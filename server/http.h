@@ -29,6 +29,11 @@ typedef struct roco_route {
     bool json;      /* POST: the body must be application/json (415 otherwise) */
     bool anthropic; /* errors have the form of Anthropic's API */
     void (*handle)(roco_exchange *exchange, void *context);
+    /* For /openapi.json alone. */
+    const char *summary;
+    const struct roco_field *fields; /* of the body (server/fields.h); NULL: any */
+    bool text;                       /* it answers with text, not with JSON */
+    bool refused;                    /* it never answers with 200 */
 } roco_route;
 
 typedef struct roco_http_config {

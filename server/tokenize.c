@@ -36,9 +36,19 @@ static roco_status read_text(const cJSON *value, void *out, roco_error *error)
     return ROCO_OK;
 }
 
-static const roco_field tokenize_fields[] = {
-    {.name = "text", .kind = ROCO_FIELD_CUSTOM, .read = read_text, .type = "string", .help = "what to tokenize"},
-    {.name = "content", .kind = ROCO_FIELD_CUSTOM, .read = read_text, .type = "string", .help = "another name of text"},
+const roco_field roco_tokenize_fields[] = {
+    {.name = "text",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = read_text,
+     .type = "string",
+     .help = "what to tokenize",
+     .schema = "{'type':'string'}"},
+    {.name = "content",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = read_text,
+     .type = "string",
+     .help = "another name of text",
+     .schema = "{'type':'string'}"},
     {.name = "add_special",
      .kind = ROCO_FIELD_BOOLEAN,
      .offset = offsetof(tokenize_params, add_special),
@@ -63,7 +73,7 @@ static void write_ids(roco_json_out *out, const roco_ids *ids)
 static roco_status tokenize(const roco_served_model *model, const cJSON *root, roco_json_out *out, roco_error *error)
 {
     tokenize_params params = {.special = true};
-    roco_status status = roco_fields_read(tokenize_fields, root, &params, error);
+    roco_status status = roco_fields_read(roco_tokenize_fields, root, &params, error);
     if (!status && !params.text)
         status = roco_fail(error, ROCO_INVALID, "text", "text is missing");
     if (status)
@@ -87,8 +97,14 @@ static roco_status read_tokens(const cJSON *value, void *out, roco_error *error)
     return ROCO_OK;
 }
 
-static const roco_field detokenize_fields[] = {
-    {.name = "tokens", .kind = ROCO_FIELD_CUSTOM, .read = read_tokens, .type = "array of token ids", .help = "to join"},
+const roco_field roco_detokenize_fields[] = {
+    {.name = "tokens",
+     .kind = ROCO_FIELD_CUSTOM,
+     .read = read_tokens,
+     .type = "array of token ids",
+     .fallback = "required",
+     .help = "to join",
+     .schema = "{'type':'array','items':{'type':'integer','minimum':0}}"},
     {0},
 };
 
@@ -110,7 +126,7 @@ static roco_status join(const roco_served_model *model, const cJSON *tokens, roc
 static roco_status detokenize(const roco_served_model *model, const cJSON *root, roco_json_out *out, roco_error *error)
 {
     const cJSON *tokens = NULL;
-    roco_status status = roco_fields_read(detokenize_fields, root, &tokens, error);
+    roco_status status = roco_fields_read(roco_detokenize_fields, root, &tokens, error);
     if (!status && !tokens)
         status = roco_fail(error, ROCO_INVALID, "tokens", "tokens is missing");
     roco_buffer bytes = {0}, text = {0};

@@ -69,7 +69,7 @@ static void score(const roco_job *job, uint32_t index, int32_t token)
     if (!job->logprobs)
         return;
     roco_logprob *row = job->logprobs + (size_t)(job->score_prompt ? index : index - job->n_prompt) * (1 + job->n_top);
-    row[0] = (roco_logprob){token, index ? -(float)index : -INFINITY};
+    row[0] = (roco_logprob){token, token == 3 + '~' || index == 0 ? -INFINITY : -(float)index};
     for (uint32_t i = 1; i <= job->n_top; i++)
         row[i] = (roco_logprob){3 + 'a' + (int32_t)i - 1, -(float)i / 8};
 }

@@ -1,9 +1,9 @@
 /* A scheduler that plays scripts: it stands in for scheduler/scheduler.h at link time.
  *
  * The answer of a job is its own prompt, token by token, then an end token: a test that sends token ids says what comes
- * out. Log-probabilities are minus the token's number in the sequence, and the most probable tokens are those of the
- * bytes a, b, c, ... What else shall happen is chosen by the request's top_k, so that nothing is shared between test
- * and fake.
+ * out. Log-probabilities are minus the token's number in the sequence, that of ~ minus infinity, and the most probable
+ * tokens are those of the bytes a, b, c, ... What else shall happen is chosen by the request's top_k, so that nothing
+ * is shared between test and fake.
  */
 #ifndef ROCO_TESTS_FAKE_SCHEDULER_H
 #define ROCO_TESTS_FAKE_SCHEDULER_H

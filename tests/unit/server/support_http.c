@@ -161,13 +161,18 @@ static void get_burst(roco_exchange *exchange, void *context)
     roco_exchange_stream_end(exchange, true);
 }
 
+#define ROUTE(method_, path_, open_, json_, handle_)                                                                   \
+    {                                                                                                                  \
+        .method = method_, .path = path_, .open = open_, .json = json_, .handle = handle_                              \
+    }
+
 static const roco_route routes[] = {
-    {ROCO_GET, "/health", true, false, false, get_health},    {ROCO_GET, "/plain", false, false, false, get_plain},
-    {ROCO_POST, "/plain", false, false, false, post_plain},   {ROCO_POST, "/echo", false, true, false, post_echo},
-    {ROCO_GET, "/wait", false, false, false, get_wait},       {ROCO_GET, "/ticks", false, false, false, get_ticks},
-    {ROCO_GET, "/forever", false, false, false, get_forever}, {ROCO_GET, "/silent", false, false, false, get_silent},
-    {ROCO_GET, "/cut", false, false, false, get_cut},         {ROCO_GET, "/flood", false, false, false, get_flood},
-    {ROCO_GET, "/burst", false, false, false, get_burst},     {0},
+    ROUTE(ROCO_GET, "/health", true, false, get_health),    ROUTE(ROCO_GET, "/plain", false, false, get_plain),
+    ROUTE(ROCO_POST, "/plain", false, false, post_plain),   ROUTE(ROCO_POST, "/echo", false, true, post_echo),
+    ROUTE(ROCO_GET, "/wait", false, false, get_wait),       ROUTE(ROCO_GET, "/ticks", false, false, get_ticks),
+    ROUTE(ROCO_GET, "/forever", false, false, get_forever), ROUTE(ROCO_GET, "/silent", false, false, get_silent),
+    ROUTE(ROCO_GET, "/cut", false, false, get_cut),         ROUTE(ROCO_GET, "/flood", false, false, get_flood),
+    ROUTE(ROCO_GET, "/burst", false, false, get_burst),     {0},
 };
 
 static void answer_all(support_server *server)

@@ -73,6 +73,9 @@ static void test_shapes(void **state)
          "{\"y\":-1,\"a\":-0.125},{\"z\":-2,\"a\":-0.125}],\"text_offset\":[0,1,2]}"},
         {"xyz", "\"logprobs\":1,\"max_tokens\":0",
          "{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":[],\"text_offset\":[]}"},
+        /* JSON has no infinity */
+        {"~", "\"logprobs\":0",
+         "{\"tokens\":[\"~\"],\"token_logprobs\":[-9999],\"top_logprobs\":[{\"~\":-9999}],\"text_offset\":[0]}"},
         {"xyz", "\"echo\":true", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
