@@ -34,9 +34,10 @@
 enum { ONE_DAY = 86400 };
 
 const roco_option_row roco_option_rows[] = {
-    TEXT("model", MODEL, model, 0, "PATH", "", "GGUF file to serve; the argument without a name means the same"),
+    TEXT("model", MODEL, model, 0, "PATH", "",
+         "GGUF file or Hugging Face folder to serve; the argument without a name means the same"),
     TEXT("chat-template", MODEL, chat_template, 0, "PATH", "",
-         "file with the chat template; empty: the one in the model's file"),
+         "file with the chat template; empty: the one that comes with the model"),
     CHOICE("backend", MODEL, backend, "auto|cpu", "auto", "where the model runs"),
     CHOICE("precision", MODEL, precision, "auto|f32|int8", "auto",
            "arithmetic of the dense products; auto: int8 on quantised files, f32 on others; int8 rounds the weights of "

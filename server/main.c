@@ -15,8 +15,8 @@ static void print_usage(FILE *out)
 {
     fprintf(out, "usage: roco COMMAND [OPTIONS]\n"
                  "\n"
-                 "  serve MODEL.gguf   answer OpenAI-style requests over HTTP\n"
-                 "  info MODEL.gguf    show what a file holds and how many requests fit in memory\n"
+                 "  serve MODEL        answer OpenAI-style requests over HTTP\n"
+                 "  info MODEL         show what a model holds and how many requests fit in memory\n"
                  "  eval ppl|recall|passkey|agree|compare MODEL.gguf\n"
                  "                     measure what eviction costs: perplexity, or finding again what was read once\n"
                  "  bench MODEL        measure speed by context, budget and batch, and where the time goes\n"
@@ -27,6 +27,7 @@ static void print_usage(FILE *out)
                  "  completion         print the completion for bash\n"
                  "  help               print this\n"
                  "\n"
+                 "MODEL is a GGUF file or a Hugging Face folder.\n"
                  "roco serve --help lists the options; roco --version prints the version.\n");
 }
 
