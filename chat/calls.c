@@ -91,10 +91,15 @@ const roco_call_form *roco_call_form_find(const char *source, size_t size)
     return NULL;
 }
 
-const roco_call_form *roco_call_form_general(void)
+const roco_call_form *roco_call_form_named(const char *name)
 {
     const roco_call_form *form = forms;
-    while (strcmp(form->name, "hermes") != 0)
+    while (strcmp(form->name, name) != 0)
         form++;
     return form;
+}
+
+const roco_call_form *roco_call_form_general(void)
+{
+    return roco_call_form_named("hermes");
 }

@@ -39,6 +39,8 @@ typedef struct roco_call_form {
 
 /* The row of the template source[size]; NULL: it shows none. */
 const roco_call_form *roco_call_form_find(const char *source, size_t size);
+/* The row of that name, which exists. */
+const roco_call_form *roco_call_form_named(const char *name);
 /* The form for models whose template shows none: Hermes', as most models know it. */
 const roco_call_form *roco_call_form_general(void);
 

@@ -142,14 +142,11 @@ static bool add_own(roco_rendering *rendering, const char *text)
 }
 
 /* A call that must come is begun in the prompt, so that the model can only go on with it. */
-static bool begin_call(const roco_chat_template *chat, const roco_completion_params *params, bool reasoning,
-                       roco_rendering *rendering)
+static bool begin_call(const roco_chat_template *chat, const roco_completion_params *params, roco_rendering *rendering)
 {
     const roco_call_spelling *s = &chat->calls->spelling;
-    bool good =
-        (!reasoning || (add_own(rendering, chat->answer) && add_own(rendering, "\n\n"))) && add_own(rendering, s->lead);
     const char *name = roco_tools_forced(params);
-    return good && (!*name || (add_own(rendering, name) && add_own(rendering, s->middle)));
+    return add_own(rendering, s->lead) && (!*name || (add_own(rendering, name) && add_own(rendering, s->middle)));
 }
 
 /* The end of the prompt that belongs to the answer's turn. */
@@ -157,7 +154,14 @@ static roco_status begin_turn(const roco_served_model *model, const roco_complet
                               roco_rendering *rendering, roco_buffer *begun, roco_error *error)
 {
     size_t from = params->continue_final_message ? last_message(rendering) : opened_reasoning(&model->chat, rendering);
-    bool good = !roco_tools_forced(params) || begin_call(&model->chat, params, from < rendering->text.size, rendering);
+    bool forced = roco_tools_forced(params) != NULL;
+    bool formed =
+        forced || (params->constraint.kind != ROCO_CONSTRAINT_NONE && params->constraint.kind != ROCO_CONSTRAINT_TOOLS);
+    bool good = true;
+    /* An answer of a given form leaves no room for reasoning. */
+    if (formed && !params->continue_final_message && from < rendering->text.size)
+        good = add_own(rendering, model->chat.answer) && add_own(rendering, "\n\n");
+    good = good && (!forced || begin_call(&model->chat, params, rendering));
     bool any = good && from < rendering->text.size;
     if (!good || (any && roco_buffer_append(begun, rendering->text.data + from, rendering->text.size - from)))
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");

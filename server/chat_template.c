@@ -170,16 +170,22 @@ static void find_reasoning(roco_chat_template *chat, roco_text source)
     }
 }
 
-static void show(roco_chat_template *chat, const roco_tokenizer *tokenizer, const char *mark)
+int32_t roco_control_token(const roco_tokenizer *tokenizer, const char *text)
 {
     roco_ids ids = {0};
     roco_error error;
-    bool one = mark &&
-               roco_tokenizer_encode(tokenizer, mark, strlen(mark), ROCO_ENCODE_SPECIAL, 2, &ids, &error) == ROCO_OK &&
+    bool one = roco_tokenizer_encode(tokenizer, text, strlen(text), ROCO_ENCODE_SPECIAL, 2, &ids, &error) == ROCO_OK &&
                ids.size == 1 && roco_tokenizer_is_control(tokenizer, ids.data[0]);
-    if (one && chat->n_shown < sizeof chat->shown / sizeof *chat->shown)
-        chat->shown[chat->n_shown++] = ids.data[0];
+    int32_t id = one ? ids.data[0] : -1;
     roco_ids_free(&ids);
+    return id;
+}
+
+static void show(roco_chat_template *chat, const roco_tokenizer *tokenizer, const char *mark)
+{
+    int32_t id = mark ? roco_control_token(tokenizer, mark) : -1;
+    if (id >= 0 && chat->n_shown < sizeof chat->shown / sizeof *chat->shown)
+        chat->shown[chat->n_shown++] = id;
 }
 
 /* Control tokens have no text in an answer, but for these: without them a call could not be told from text. */

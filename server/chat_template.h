@@ -33,4 +33,7 @@ roco_status roco_chat_template_load(const roco_options *options, const roco_sour
                                     roco_error *error);
 void roco_chat_template_free(roco_chat_template *chat);
 
+/* The control token whose text this is; -1: it is text. */
+int32_t roco_control_token(const roco_tokenizer *tokenizer, const char *text);
+
 #endif

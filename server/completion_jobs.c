@@ -5,6 +5,7 @@
 #include "server/constraints.h"
 #include "server/json.h"
 #include "server/responses_request.h"
+#include "server/tool_grammar.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -360,6 +361,8 @@ roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpo
     roco_status status = roco_json_parse(body, size, &root, &problem->error);
     if (!status)
         status = read_params(endpoint, root, &params, &problem->error);
+    if (!status && endpoint != ROCO_ENDPOINT_COMPLETIONS)
+        status = roco_tools_constrain(&model->chat, &params, &problem->error);
     if (!status && endpoint == ROCO_ENDPOINT_RESPONSES)
         status = roco_responses_repeat(root, &params, &out->repeated, &problem->error);
     if (!status) {

@@ -3,6 +3,7 @@
 #include "server/constraints.h"
 
 #include "server/schema_value.h"
+#include "server/tool_grammar.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct known {
 
 struct roco_constraints {
     roco_vocabulary *vocabulary;
+    const roco_tokenizer *tokenizer; /* borrowed */
     pthread_mutex_t mutex;
     known known[MAX_KNOWN];
     uint64_t clock;
@@ -47,6 +49,7 @@ roco_status roco_constraints_open(const roco_tokenizer *tokenizer, uint32_t n_vo
         free(c);
         return status;
     }
+    c->tokenizer = tokenizer;
     ROCO_CHECK(pthread_mutex_init(&c->mutex, NULL) == 0);
     *out = c;
     return ROCO_OK;
@@ -97,7 +100,8 @@ static roco_expr choice_of(roco_grammar *grammar, const cJSON *array)
     return expr;
 }
 
-static roco_status build(roco_grammar *g, const roco_constraint_field *asked, roco_expr *out, roco_error *error)
+static roco_status build(const roco_constraints *c, roco_grammar *g, const roco_constraint_field *asked, bool loose,
+                         roco_expr *out, roco_error *error)
 {
     const cJSON *source = asked->source;
     switch (asked->kind) {
@@ -105,6 +109,7 @@ static roco_status build(roco_grammar *g, const roco_constraint_field *asked, ro
     case ROCO_CONSTRAINT_OBJECT: *out = roco_grammar_json_object(g); return ROCO_OK;
     case ROCO_CONSTRAINT_CHOICE: *out = choice_of(g, source); return ROCO_OK;
     case ROCO_CONSTRAINT_SCHEMA: return roco_schema_expr(g, asked->field, source, out, error);
+    case ROCO_CONSTRAINT_TOOLS: return roco_tools_expr(g, source, c->tokenizer, loose, out, error);
     case ROCO_CONSTRAINT_REGEX:
         return roco_grammar_regex(g, asked->field, source->valuestring, strlen(source->valuestring), out, error);
     case ROCO_CONSTRAINT_GBNF:
@@ -113,17 +118,27 @@ static roco_status build(roco_grammar *g, const roco_constraint_field *asked, ro
     return ROCO_INVALID;
 }
 
-static roco_status compile(const roco_constraints *c, const roco_constraint_field *asked, roco_constraint **out,
-                           roco_error *error)
+static roco_status compile_once(const roco_constraints *c, const roco_constraint_field *asked, bool loose,
+                                roco_constraint **out, roco_error *error)
 {
     roco_grammar *grammar = roco_grammar_open(&ROCO_GRAMMAR_LIMITS);
     if (!grammar)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
     roco_expr root = 0;
-    roco_status status = build(grammar, asked, &root, error);
+    roco_status status = build(c, grammar, asked, loose, &root, error);
     if (!status)
         status = roco_constraint_compile(grammar, asked->field, root, c->vocabulary, out, error);
     roco_grammar_close(grammar);
+    return status;
+}
+
+/* Tools whose schemas say more than can be kept are called with any object, unless they are strict. */
+static roco_status compile(const roco_constraints *c, const roco_constraint_field *asked, roco_constraint **out,
+                           roco_error *error)
+{
+    roco_status status = compile_once(c, asked, false, out, error);
+    if (status == ROCO_UNSUPPORTED && asked->kind == ROCO_CONSTRAINT_TOOLS)
+        status = compile_once(c, asked, true, out, error);
     return status;
 }
 

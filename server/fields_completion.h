@@ -41,6 +41,7 @@ typedef enum roco_constraint_kind {
     ROCO_CONSTRAINT_CHOICE, /* one of an array of strings */
     ROCO_CONSTRAINT_REGEX,
     ROCO_CONSTRAINT_GBNF,
+    ROCO_CONSTRAINT_TOOLS, /* a call that is valid (tool_grammar.h) */
 } roco_constraint_kind;
 
 typedef struct roco_constraint_field {
@@ -90,6 +91,10 @@ typedef struct roco_completion_params {
     int64_t kv_stride;  /* ROCO_ABSENT: the server's */
     bool kv_by_rank;    /* `kv_positions` is "cache" */
 } roco_completion_params;
+
+/* For other readers: the answer must be of this kind; ROCO_INVALID when another field has said something already. */
+roco_status roco_constraint_set(roco_completion_params *params, roco_constraint_kind kind, const cJSON *source,
+                                const char *field, roco_error *error);
 
 /* The readers of fields that are more than a number or a flag and concern the tokens of an answer (fields_tokens.c). */
 roco_status roco_read_logprobs(const cJSON *value, void *out, roco_error *error);

@@ -4,14 +4,20 @@
 #include <string.h>
 
 /* Only one of them can be kept. */
-static roco_status set(void *out, roco_constraint_kind kind, const cJSON *source, const char *field, roco_error *error)
+roco_status roco_constraint_set(roco_completion_params *params, roco_constraint_kind kind, const cJSON *source,
+                                const char *field, roco_error *error)
 {
-    roco_constraint_field *constraint = &((roco_completion_params *)out)->constraint;
+    roco_constraint_field *constraint = &params->constraint;
     if (constraint->kind != ROCO_CONSTRAINT_NONE)
         return roco_fail(error, ROCO_INVALID, field, "%s and %s both say what the answer must be; give one of them",
                          constraint->field, field);
     *constraint = (roco_constraint_field){.kind = kind, .source = source, .field = field};
     return ROCO_OK;
+}
+
+static roco_status set(void *out, roco_constraint_kind kind, const cJSON *source, const char *field, roco_error *error)
+{
+    return roco_constraint_set(out, kind, source, field, error);
 }
 
 static const cJSON *member(const cJSON *object, const char *name)

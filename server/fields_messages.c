@@ -68,6 +68,25 @@ static roco_status read_thinking(const cJSON *value, void *out, roco_error *erro
     return ROCO_OK;
 }
 
+/* {"type": "json_schema", "schema": {...}}, alone or as `format` of output_config. */
+static roco_status read_format(const cJSON *value, void *out, roco_error *error)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(value, "type");
+    const cJSON *schema = cJSON_GetObjectItemCaseSensitive(value, "schema");
+    if (!cJSON_IsString(type) || strcmp(type->valuestring, "json_schema") != 0 || !cJSON_IsObject(schema))
+        return roco_fail(error, ROCO_INVALID, "output_config.format",
+                         "output_config.format must be of type \"json_schema\", with a schema");
+    return roco_constraint_set(out, ROCO_CONSTRAINT_SCHEMA, schema, "output_config.format.schema", error);
+}
+
+static roco_status read_output(const cJSON *value, void *out, roco_error *error)
+{
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(value, "format");
+    if (!cJSON_IsObject(value))
+        return roco_fail(error, ROCO_INVALID, "output_config", "output_config must be an object");
+    return format && !cJSON_IsNull(format) ? read_format(format, out, error) : ROCO_OK;
+}
+
 #define REFUSED(name_, harmless_)                                                                                      \
     {                                                                                                                  \
         .name = name_, .kind = ROCO_FIELD_REFUSED, .harmless = ROCO_HARMLESS_##harmless_                               \
@@ -110,10 +129,14 @@ const roco_field roco_messages_fields[] = {
     CUSTOM("thinking", read_thinking, "object of type `enabled`, `adaptive` or `disabled`", "none",
            "`enabled`, `adaptive`: reasoning comes in blocks of its own; the template is told by `enable_thinking`",
            DIFFERS("`budget_tokens` is ignored"), .schema = "{'type':'object'}"),
+    CUSTOM("output_config", read_output, "object", "none", "`format`: `json_schema` with `schema`",
+           DIFFERS("`effort` is ignored"), .schema = "{'type':'object'}"),
+    CUSTOM("output_format", read_format, "object", "none", "the same, as it was called before",
+           SAME, .schema = "{'type':'object'}"),
     IGNORED("metadata"), IGNORED("service_tier"), IGNORED("cache_control"), IGNORED("inference_geo"),
     REFUSED("stop", EMPTY), REFUSED("n", ONE), REFUSED("logprobs", FALSE), REFUSED("top_logprobs", ZERO),
     REFUSED("prompt", NULL), REFUSED("container", NULL), REFUSED("mcp_servers", EMPTY),
-    REFUSED("context_management", NULL), REFUSED("output_config", EMPTY), REFUSED("output_format", NULL),
+    REFUSED("context_management", NULL), 
     REFUSED("parallel_tool_calls", TRUE),
     {.more = roco_chat_fields},
 };

@@ -89,14 +89,20 @@ static roco_status read_include(const cJSON *value, void *out, roco_error *error
 
 static roco_status read_text(const cJSON *value, void *out, roco_error *error)
 {
-    (void)out;
     const cJSON *format = cJSON_GetObjectItemCaseSensitive(value, "format");
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(format, "type");
+    const cJSON *schema = cJSON_GetObjectItemCaseSensitive(format, "schema");
+    const char *name = cJSON_IsString(type) ? type->valuestring : "";
     if (!cJSON_IsObject(value))
         return roco_fail(error, ROCO_INVALID, "text", "text must be an object");
-    if (!format || cJSON_IsNull(format) || (cJSON_IsString(type) && strcmp(type->valuestring, "text") == 0))
+    if (!format || cJSON_IsNull(format) || strcmp(name, "text") == 0)
         return ROCO_OK;
-    return roco_fail(error, ROCO_UNSUPPORTED, "text.format", "text.format must be of type \"text\"");
+    if (strcmp(name, "json_object") == 0)
+        return roco_constraint_set(out, ROCO_CONSTRAINT_OBJECT, NULL, "text.format", error);
+    if (strcmp(name, "json_schema") == 0 && cJSON_IsObject(schema))
+        return roco_constraint_set(out, ROCO_CONSTRAINT_SCHEMA, schema, "text.format.schema", error);
+    return roco_fail(error, ROCO_INVALID, "text.format",
+                     "text.format must be of type \"text\", \"json_object\", or \"json_schema\" with a schema");
 }
 
 #define REFUSED(name_, harmless_)                                                                                      \
@@ -132,8 +138,8 @@ const roco_field roco_responses_fields[] = {
     CUSTOM("tool_choice", read_tool_choice, "`auto`, `none`, `required`, or an object that names a function", "`auto`",
            "as in chats",
            SAME, .schema = "{'anyOf':[{'enum':['auto','none','required']},{'type':'object'}]}"),
-    CUSTOM("text", read_text, "object", "none", "`format`: what form the text must have",
-           DIFFERS("text alone"), .schema = "{'type':'object'}"),
+    CUSTOM("text", read_text, "object", "none", "`format`: `text`, `json_object`, or `json_schema` with `schema`",
+           DIFFERS("`verbosity` is ignored"), .schema = "{'type':'object'}"),
     CUSTOM("reasoning", read_reasoning, "object", "none", "`effort`: as `reasoning_effort` of chats",
            SAME, .schema = "{'type':'object'}"),
     CUSTOM("store", read_store, "false", "false", "nothing is kept",

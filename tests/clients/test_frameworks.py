@@ -57,6 +57,13 @@ def test_langchain_counts_what_a_conversation_holds(chat):
     assert reply.text
 
 
+def test_langchain_structured_output(chat):
+    schema = {"title": "capital", "type": "object", "properties": {"city": {"type": "string", "maxLength": 20}}, "required": ["city"],
+              "additionalProperties": False}
+    assert set(chat().with_structured_output(schema, method="json_schema").invoke(FRANCE)) == {"city"}
+    assert set(chat().with_structured_output(schema, method="function_calling").invoke(FRANCE)) == {"city"}
+
+
 def test_langchain_completions(server, name):
     model = langchain_openai.OpenAI(base_url=server.url + "/v1", api_key="unused", model=name, temperature=0, max_tokens=8)
     assert "Paris" in model.invoke("The capital of France is")
