@@ -6,7 +6,7 @@
     tests/lm_eval/compare.py --roco build/release/roco --model MODEL.gguf --folder FOLDER [--serve-args "--precision f32"]
 
 Prints each score of both and their ratio; fails when one is off by more than 0.5 %. --write keeps the reference's scores in
-expected.json. Nothing is downloaded.
+expected.json, which tests/http/test_lm_eval.py holds roco to without any of these packages. Nothing is downloaded.
 """
 import argparse
 import json
