@@ -60,7 +60,7 @@ static const roco_call_form forms[] = {
      .spelling = {"<|tool_call|>[{\"name\": \"", "\", \"arguments\": ", "}", ", {\"name\": \"", "]"}},
     {.name = "hermes",
      .signs = {"<tool_call>", "arguments"},
-     .without = "<function=",
+     .without = {"<function=", "<arg_key>"},
      .shape = ROCO_CALLS_OBJECT,
      .open = {"<tool_call>"},
      .close = "</tool_call>",
@@ -82,7 +82,9 @@ static bool holds(const char *source, size_t size, const char *sign)
 const roco_call_form *roco_call_form_find(const char *source, size_t size)
 {
     for (const roco_call_form *form = forms; form < forms + sizeof forms / sizeof *forms; form++) {
-        bool fits = !form->without || !holds(source, size, form->without);
+        bool fits = true;
+        for (size_t i = 0; i < sizeof form->without / sizeof *form->without && form->without[i]; i++)
+            fits = fits && !holds(source, size, form->without[i]);
         for (size_t i = 0; i < sizeof form->signs / sizeof *form->signs && form->signs[i]; i++)
             fits = fits && holds(source, size, form->signs[i]);
         if (fits)

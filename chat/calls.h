@@ -23,8 +23,8 @@ typedef struct roco_call_spelling {
 
 typedef struct roco_call_form {
     const char *name;
-    const char *signs[2]; /* what a template of this form holds, all of it */
-    const char *without;  /* and this it does not; NULL: whatever */
+    const char *signs[2];   /* what a template of this form holds, all of it */
+    const char *without[2]; /* and none of these */
     roco_call_shape shape;
     const char *open[ROCO_CALL_MARKS];    /* any of them begins a call */
     bool bare;                            /* an object at the very start of an answer is a call too */

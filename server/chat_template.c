@@ -106,7 +106,8 @@ static roco_dict *probe_globals(roco_region *region, const roco_chat_template *c
     if (what == CALLS)
         add_calls(region, chat, messages.list);
     put(region, globals, "messages", messages);
-    put(region, globals, "tools", what == TOOLS ? list_of_one(region, probe_tool(region)) : roco_none());
+    bool with_tools = what == TOOLS || (what == CALLS && chat->writes_tools); /* some are never without */
+    put(region, globals, "tools", with_tools ? list_of_one(region, probe_tool(region)) : roco_none());
     put(region, globals, "documents", roco_none());
     put(region, globals, "add_generation_prompt", roco_bool(true));
     put(region, globals, "bos_token", text(region, ""));
