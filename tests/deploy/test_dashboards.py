@@ -20,8 +20,11 @@ def expressions():
     yield from re.findall(r"^ +expr: (.*)$", (DOCKER / "alerts.yaml").read_text(), re.M)
 
 
-def test_every_metric_is_served(server):
-    served = requests.get(server.url + "/metrics", timeout=5).text
+def test_every_metric_is_served(start, tmp_path):
+    (tmp_path / "keys").write_text("a-key name=alice\n")
+    server = start("--kv-pool-tokens", 1024, "--api-key-file", tmp_path / "keys")  # with a name, so that all there is is served
+    served = requests.get(server.url + "/metrics", headers={"Authorization": "Bearer a-key"}, timeout=5).text
+    assert server.stop() == 0
     for expression in expressions():
         for name in re.findall(r"\broco_\w+", expression):
             family = re.sub(r"_(bucket|sum|count)$", "", name)
