@@ -45,8 +45,8 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/*.c 
 target_sources(roco_kernels PRIVATE ${cuda_sources})
 set_source_files_properties(${cuda_sources} PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
 target_compile_definitions(roco_kernels PRIVATE ROCO_HAS_CUDA)
-set_target_properties(roco_kernels PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON
-  CUDA_RESOLVE_DEVICE_SYMBOLS OFF)
+set_target_properties(roco_kernels PROPERTIES CUDA_RESOLVE_DEVICE_SYMBOLS OFF)
 # As on the CPU: a product is fused with a sum only where the code says so.
-target_compile_options(roco_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -Xcompiler=-Wall,-Wextra>)
+target_compile_options(roco_kernels PRIVATE 
+  "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-Wall>")
 target_link_libraries(roco_kernels PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS} rt)

@@ -20,6 +20,7 @@ typedef struct roco_options {
     const char *chat_template; /* path; "" the one in the model's file */
     const char *backend;       /* "auto" | "cpu" | "cuda" (registered ones) */
     const char *precision;     /* "auto" (int8 on quantised files, f32 on others) | "f32" | "int8" */
+    int64_t device;            /* number of the GPU */
     int64_t threads;           /* compute threads; 0: one per core this process may use */
     int64_t context;           /* tokens; 0: what the model was made for */
 

@@ -38,7 +38,9 @@ const roco_option_row roco_option_rows[] = {
          "GGUF file or Hugging Face folder to serve; the argument without a name means the same"),
     TEXT("chat-template", MODEL, chat_template, 0, "PATH", "",
          "file with the chat template; empty: the one that comes with the model"),
-    CHOICE("backend", MODEL, backend, "auto|cpu", "auto", "where the model runs"),
+    CHOICE("backend", MODEL, backend, "auto|cpu|cuda", "auto",
+           "where the model runs; auto: on a GPU where there is one and this build knows it"),
+    INT("device", MODEL, device, 0, 63, "0", "number of the GPU"),
     CHOICE("precision", MODEL, precision, "auto|f32|int8", "auto",
            "arithmetic of the dense products; auto: int8 on quantised files, f32 on others; int8 rounds the weights of "
            "others, "

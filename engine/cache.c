@@ -186,6 +186,8 @@ static roco_status deal_pages(roco_engine *engine, const roco_cache_spec *spec, 
         *h = head_make(engine, spec, &shares, head);
         h->first_page = next;
         next += pages_of(engine, h);
+        if (h->budget > cache->sequence.most_slots)
+            cache->sequence.most_slots = h->budget;
     }
     ops->upload(engine->backend, cache->sequence.heads, cache->heads, head_bytes);
     ops->upload(engine->backend, table, pages, page_bytes);
@@ -195,7 +197,11 @@ static roco_status deal_pages(roco_engine *engine, const roco_cache_spec *spec, 
 roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, const uint32_t *pages, roco_cache **out,
                             roco_error *error)
 {
+    const roco_backend_ops *ops = engine->backend->ops;
     roco_status status = check_spec(engine, spec, error);
+    if (!status && ops->knows_policy && !ops->knows_policy(engine->backend, spec->policy))
+        status = roco_fail(error, ROCO_UNSUPPORTED, "kv_policy", "kv_policy \"%s\" is not for the backend %s",
+                           spec->policy->name, ops->name);
     if (!status && spec->by_rank)
         status = roco_ranks_open(engine, error);
     if (status)

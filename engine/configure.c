@@ -24,6 +24,7 @@ roco_engine_config roco_engine_configure(const roco_options *o, const roco_sourc
     return (roco_engine_config){
         .source = source,
         .backend = o->backend,
+        .device = (uint32_t)o->device,
         .precision = o->precision,
         .threads = o->threads ? (uint32_t)o->threads : usable_cores(),
         .context = (uint32_t)o->context,

@@ -85,6 +85,8 @@ static roco_status open_backend(roco_engine *e, const roco_engine_config *config
                                    .max_group = s->n_heads / s->n_kv_heads,
                                    .layout = e->info.layout,
                                    .precision = e->info.precision,
+                                   .device = config->device,
+                                   .max_kv_heads = s->n_kv_heads,
                                    .isa = config->isa};
     return roco_backend_open(config->backend, &backend, &e->backend, error);
 }
@@ -94,6 +96,8 @@ static roco_status open_buffers(roco_engine *e, roco_error *error)
     const roco_shape *s = &e->model.shape;
     const size_t rows = e->info.step_tokens, angles = s->n_ropes * rows * (s->rope_dim / 2);
     roco_buffers *b = &e->buffers;
+    const uint32_t most = e->backend->ops->sample ? ROCO_LOGIT_ROWS : ROCO_LOGIT_ROWS_CPU;
+    e->logit_rows = most < e->info.step_tokens ? most : e->info.step_tokens;
     const struct {
         float **out;
         size_t values;
@@ -108,8 +112,8 @@ static roco_status open_buffers(roco_engine *e, roco_error *error)
         {&b->up, rows * s->ffn_width},
         {&b->cosines, angles},
         {&b->sines, angles},
-        {&b->picked, (size_t)ROCO_LOGIT_ROWS * s->width},
-        {&b->logits, (size_t)ROCO_LOGIT_ROWS * s->n_vocab},
+        {&b->picked, (size_t)e->logit_rows * s->width},
+        {&b->logits, (size_t)e->logit_rows * s->n_vocab},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         *wanted[i].out = e->backend->ops->memory_open(e->backend, wanted[i].values * sizeof(float));
@@ -118,14 +122,15 @@ static roco_status open_buffers(roco_engine *e, roco_error *error)
         e->info.scratch_bytes += wanted[i].values * sizeof(float);
     }
     e->ids = calloc(rows, sizeof *e->ids);
+    e->wanted = calloc(rows, sizeof *e->wanted);
     e->chunks = calloc(rows, sizeof *e->chunks);
     e->host_cosines = calloc(angles, sizeof *e->host_cosines);
     e->host_sines = calloc(angles, sizeof *e->host_sines);
     e->host_logits = calloc(s->n_vocab, sizeof *e->host_logits);
     e->model_logits = calloc(s->n_vocab, sizeof *e->model_logits);
     e->sampler_scratch = malloc(roco_sampler_scratch_bytes(s->n_vocab));
-    if (!e->ids || !e->chunks || !e->host_cosines || !e->host_sines || !e->host_logits || !e->model_logits ||
-        !e->sampler_scratch)
+    if (!e->ids || !e->wanted || !e->chunks || !e->host_cosines || !e->host_sines || !e->host_logits ||
+        !e->model_logits || !e->sampler_scratch)
         return roco_fail(error, ROCO_NO_MEMORY, "step-tokens", "out of memory for the tables of %zu rows", rows);
     return ROCO_OK;
 }
@@ -192,6 +197,7 @@ void roco_engine_close(roco_engine *e)
     if (e->backend)
         close_device(e);
     free(e->ids);
+    free(e->wanted);
     free(e->chunks);
     free(e->host_cosines);
     free(e->host_sines);

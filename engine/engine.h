@@ -25,7 +25,8 @@ typedef struct roco_cache roco_cache; /* one sequence's KV cache */
 
 typedef struct roco_engine_config {
     const roco_source *source; /* borrowed until roco_engine_close */
-    const char *backend;       /* "auto" | "cpu" */
+    const char *backend;       /* "auto" | "cpu" | "cuda" */
+    uint32_t device;           /* CUDA: number of the device */
     const char *precision;     /* "auto" | "f32" | "int8" */
     const char *isa;           /* see roco_backend_config */
     uint32_t threads;

@@ -17,8 +17,10 @@
 /* Heads with a sliding window are in no profile: what they hold is bounded anyway. */
 #define ROCO_NO_RANK 0xffffffffu
 
-/* Rows of logits computed at once; more wanted rows take several rounds. */
-#define ROCO_LOGIT_ROWS 32u
+/* Rows of logits computed at once, at most; more wanted rows take several rounds. On the CPU, where all of them come to
+ * be looked at, fewer. */
+#define ROCO_LOGIT_ROWS     256u
+#define ROCO_LOGIT_ROWS_CPU 32u
 
 struct roco_cache {
     roco_kv_sequence sequence;       /* heads is device memory */
@@ -43,8 +45,8 @@ typedef struct roco_buffers {
     float *cosines, *sines; /* [n_ropes, rows, rope_dim / 2] */
     float *rank_cosines,
         *rank_sines; /* [n_ropes, n_context, rope_dim / 2], of the first sequence by rank on; or NULL */
-    float *picked;   /* [ROCO_LOGIT_ROWS, width] rows whose logits are wanted */
-    float *logits;   /* [ROCO_LOGIT_ROWS, n_vocab] */
+    float *picked;   /* [logit_rows, width] rows whose logits are wanted */
+    float *logits;   /* [logit_rows, n_vocab] */
 } roco_buffers;
 
 typedef struct roco_times roco_times;
@@ -57,6 +59,8 @@ struct roco_engine {
     roco_buffers buffers;
     /* host side of a step */
     int32_t *ids;                     /* [step_tokens] */
+    uint32_t logit_rows;              /* computed at once */
+    uint32_t *wanted;                 /* [step_tokens] rows whose logits are wanted, in order */
     roco_chunk *chunks;               /* [step_tokens] */
     float *host_cosines, *host_sines; /* [n_ropes, step_tokens, rope_dim / 2] */
     float *host_logits;               /* [n_vocab] what is drawn from, and spoilt by it */
@@ -89,7 +93,7 @@ roco_status roco_ranks_open(roco_engine *engine, roco_error *error);
 
 /* x = embedding of ids, then all layers; chunks cover rows 0..n_rows-1. Buffers hold cosines and sines. */
 void roco_forward(roco_engine *engine, uint32_t n_rows, uint32_t n_chunks);
-/* Logits of n_wanted (<= ROCO_LOGIT_ROWS) rows of x into buffers.logits. */
+/* Logits of n_wanted (<= logit_rows) rows of x into buffers.logits. */
 void roco_forward_logits(roco_engine *engine, const uint32_t *wanted, uint32_t n_wanted);
 
 #endif

@@ -60,7 +60,7 @@ static void fill_row(roco_engine *e, uint32_t row, int32_t id, uint32_t position
     }
 }
 
-/* Packs the batch on the host and sends it up; returns rows and chunks. */
+/* Packs the batch on the host; returns rows and chunks. */
 static uint32_t pack(roco_engine *e, roco_step_item *items, uint32_t n_items, uint32_t *n_chunks)
 {
     uint32_t rows = 0;
@@ -75,13 +75,28 @@ static uint32_t pack(roco_engine *e, roco_step_item *items, uint32_t n_items, ui
         rows += item->n_tokens;
         item->status = ROCO_OK;
     }
+    return rows;
+}
+
+/* All that the step brings, in one transfer where the backend knows one. `wanted` must be listed. */
+static void send(roco_engine *e, uint32_t rows, uint32_t n_chunks, uint32_t n_wanted)
+{
+    const roco_backend_ops *ops = e->backend->ops;
     const size_t bytes = rows * (e->model.shape.rope_dim / 2) * sizeof(float);
+    roco_copy copies[ROCO_STEP_COPIES];
+    uint32_t n = 0;
     for (uint32_t r = 0; r < e->model.shape.n_ropes; r++) {
         const size_t at = roco_rope_offset(e, r);
-        e->backend->ops->upload(e->backend, e->buffers.cosines + at, e->host_cosines + at, bytes);
-        e->backend->ops->upload(e->backend, e->buffers.sines + at, e->host_sines + at, bytes);
+        copies[n++] = (roco_copy){e->buffers.cosines + at, e->host_cosines + at, bytes};
+        copies[n++] = (roco_copy){e->buffers.sines + at, e->host_sines + at, bytes};
     }
-    return rows;
+    if (ops->begin) {
+        const roco_step_tables tables = {e->ids, rows, e->wanted, n_wanted, e->chunks, n_chunks, copies, n};
+        ops->begin(e->backend, &tables);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        ops->upload(e->backend, copies[i].to, copies[i].from, copies[i].bytes);
 }
 
 static void draw_token(roco_engine *e, roco_step_item *item)
@@ -125,13 +140,49 @@ typedef struct destination {
     uint32_t token; /* of the item */
 } destination;
 
+/* Nothing but the token is wanted, and nothing but the sampling decides it: the device draws, and no logits come down.
+ */
+static bool draws_there(const roco_engine *e, const destination *to)
+{
+    const roco_step_item *item = to->item;
+    return e->backend->ops->sample && item->sampling && to->token + 1 == item->n_tokens && !item->logits &&
+           !item->logprobs && !item->allowed && !item->rules && !e->fault_nan;
+}
+
+static void draw_there(roco_engine *e, const destination *to, uint32_t n)
+{
+    roco_sample_row rows[ROCO_LOGIT_ROWS];
+    int32_t tokens[ROCO_LOGIT_ROWS];
+    uint32_t n_rows = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const roco_sampling *s = to[i].item->sampling;
+        if (draws_there(e, &to[i]))
+            rows[n_rows++] = (roco_sample_row){.row = i,
+                                               .top_k = s->top_k,
+                                               .temperature = s->temperature,
+                                               .top_p = s->top_p,
+                                               .min_p = s->min_p,
+                                               .seed = s->seed,
+                                               .index = to[i].item->sample_index};
+    }
+    if (n_rows)
+        e->backend->ops->sample(e->backend, e->buffers.logits, e->info.n_vocab, rows, n_rows, tokens);
+    for (uint32_t i = 0; i < n_rows; i++) {
+        roco_step_item *item = to[rows[i].row].item;
+        item->token = tokens[i];
+        item->status = tokens[i] < 0 ? ROCO_NUMERIC : ROCO_OK;
+    }
+}
+
 static void flush(roco_engine *e, const uint32_t *rows, const destination *to, uint32_t n)
 {
     if (!n)
         return;
     roco_forward_logits(e, rows, n);
     for (uint32_t i = 0; i < n; i++)
-        take_logits(e, to[i].item, to[i].token, i);
+        if (!draws_there(e, &to[i]))
+            take_logits(e, to[i].item, to[i].token, i);
+    draw_there(e, to, n);
 }
 
 static uint32_t wanted_first(const roco_step_item *item)
@@ -144,22 +195,32 @@ static uint32_t wanted_end(const roco_step_item *item)
     return item->logits || item->sampling ? item->n_tokens : item->n_targets;
 }
 
-/* Only rows that somebody wants pass through the output head, ROCO_LOGIT_ROWS at a time. */
+/* The rows that somebody wants, in order, into e->wanted. Returns how many. */
+static uint32_t list_wanted(roco_engine *e, const roco_step_item *items, uint32_t n_items)
+{
+    uint32_t n = 0, row = 0;
+    for (uint32_t i = 0; i < n_items; row += items[i++].n_tokens)
+        for (uint32_t t = wanted_first(&items[i]); t < wanted_end(&items[i]); t++)
+            e->wanted[n++] = row + t;
+    return n;
+}
+
+/* Only rows that somebody wants pass through the output head, e->logit_rows at a time. */
 static void finish_items(roco_engine *e, roco_step_item *items, uint32_t n_items)
 {
-    uint32_t rows[ROCO_LOGIT_ROWS], n = 0, row = 0;
+    const uint32_t *rows = e->wanted;
+    uint32_t n = 0;
     destination to[ROCO_LOGIT_ROWS];
     for (uint32_t i = 0; i < n_items; i++) {
-        const uint32_t n_tokens = items[i].n_tokens, end = wanted_end(&items[i]);
+        const uint32_t end = wanted_end(&items[i]);
         for (uint32_t t = wanted_first(&items[i]); t < end; t++) {
-            rows[n] = row + t;
             to[n++] = (destination){&items[i], t};
-            if (n == ROCO_LOGIT_ROWS) {
+            if (n == e->logit_rows) {
                 flush(e, rows, to, n);
+                rows += n;
                 n = 0;
             }
         }
-        row += n_tokens;
     }
     flush(e, rows, to, n);
 }
@@ -168,6 +229,7 @@ roco_status roco_engine_step(roco_engine *e, roco_step_item *items, uint32_t n_i
 {
     uint32_t n_chunks;
     const uint32_t rows = pack(e, items, n_items, &n_chunks);
+    send(e, rows, n_chunks, list_wanted(e, items, n_items));
     roco_forward(e, rows, n_chunks);
     finish_items(e, items, n_items);
     return e->backend->ops->finish(e->backend, error);

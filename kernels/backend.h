@@ -56,6 +56,7 @@ typedef struct roco_kv_sequence {
     uint32_t sink, recent;
     const roco_pin *pins; /* [n_pins] host memory */
     uint32_t n_pins;
+    uint32_t most_slots;   /* largest budget of its heads; 0: not known. It sizes work, not results. */
     roco_kv_head *heads;   /* [n_layers * n_kv_heads], layer-major */
     const uint32_t *pages; /* block table: page indices into the pool */
 } roco_kv_sequence;
@@ -107,6 +108,35 @@ typedef struct roco_attention {
     void *pool;               /* device memory, n_pages * layout.page_bytes, 64-byte aligned */
 } roco_attention;
 
+typedef struct roco_copy {
+    void *to;         /* device memory */
+    const void *from; /* host memory */
+    size_t bytes;
+} roco_copy;
+
+/* Copies of a step at most: cosines and sines of two ropes. */
+#define ROCO_STEP_COPIES 4u
+
+/* All that a step brings from the host. Borrowed, and not changed, until the next step is announced. */
+typedef struct roco_step_tables {
+    const int32_t *ids; /* [n_ids] what embed gets */
+    uint32_t n_ids;
+    const uint32_t *rows; /* [n_rows] what gather gets, in parts */
+    uint32_t n_rows;
+    const roco_chunk *chunks; /* what attention gets */
+    uint32_t n_chunks;
+    const roco_copy *copies; /* [n_copies] done by `begin` */
+    uint32_t n_copies;
+} roco_step_tables;
+
+/* One draw: engine/sampler.h says what the fields mean. */
+typedef struct roco_sample_row {
+    uint32_t row; /* of the logits */
+    int32_t top_k;
+    float temperature, top_p, min_p;
+    uint64_t seed, index;
+} roco_sample_row;
+
 typedef struct roco_backend roco_backend;
 
 typedef struct roco_backend_config {
@@ -127,6 +157,8 @@ typedef struct roco_backend_ops {
     const char *name;
     bool takes_ranks; /* attention knows sequences by rank */
     bool takes_types; /* a head's K and V may be of another type than the pool's */
+    /* Has attention a twin of the policy? NULL: of every one. */
+    bool (*knows_policy)(const roco_backend *backend, const roco_policy *policy);
 
     void (*close)(roco_backend *backend);
     /* "cpu, 2 threads, avx512-vnni": for the log. Borrowed until close. */
@@ -148,6 +180,10 @@ typedef struct roco_backend_ops {
     roco_status (*weight_open)(roco_backend *backend, const roco_tensor_view *view, roco_weight **out,
                                roco_error *error);
     void (*weight_close)(roco_backend *backend, roco_weight *weight);
+
+    /* May be NULL. Announces a step, so that all of it goes up in one transfer: operations that are given the same
+     * pointers find it there already. Others send for themselves. */
+    void (*begin)(roco_backend *backend, const roco_step_tables *step);
 
     /* out[i] = row ids[i] of weight, dequantised exactly. ids: host memory, [n], each < n_rows. out [n, n_cols]. */
     void (*embed)(roco_backend *backend, const roco_weight *weight, const int32_t *ids, uint32_t n, float *out);
@@ -186,6 +222,11 @@ typedef struct roco_backend_ops {
     /* out[i] = x[rows[i]]. rows: host memory, [n_out]. x [*, width], out [n_out, width]. */
     void (*gather)(roco_backend *backend, const float *x, const uint32_t *rows, uint32_t n_out, uint32_t width,
                    float *out);
+
+    /* May be NULL. tokens[i], host memory, is drawn from logits [*, n_vocab] at rows[i].row, all different, as
+     * engine/sampler.c draws; -1 where a logit is NaN or none is finite. Spoils those logits. Waits. */
+    void (*sample)(roco_backend *backend, float *logits, uint32_t n_vocab, const roco_sample_row *rows, uint32_t n,
+                   int32_t *tokens);
 
     /* Waits for all work; ROCO_OK, or the device's fault, which makes the backend unusable. */
     roco_status (*finish)(roco_backend *backend, roco_error *error);

@@ -1,6 +1,6 @@
 /* The CUDA backend: its operation table, opening and closing, device memory, and the operations that are one launch.
  * Engine thread. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +116,19 @@ static void cuda_gather(roco_backend *backend, const float *x, const uint32_t *r
     ROCO_CHECK(n_out <= cuda->config.max_rows);
     if (n_out == 0 || width == 0)
         return;
-    roco_gpu_upload(cuda->gpu, cuda->rows, rows, n_out * sizeof *rows);
-    roco_cuda_launch_gather(cuda->stream, x, cuda->rows, n_out, width, out);
+    roco_cuda_launch_gather(cuda->stream, x, roco_cuda_tables_rows(cuda, rows, n_out), n_out, width, out);
+}
+
+static void cuda_sample(roco_backend *backend, float *logits, uint32_t n_vocab, const roco_sample_row *rows, uint32_t n,
+                        int32_t *tokens)
+{
+    roco_cuda *cuda = roco_cuda_of(backend);
+    ROCO_CHECK(n <= cuda->config.max_rows);
+    if (n == 0)
+        return;
+    roco_gpu_upload(cuda->gpu, cuda->samples, rows, n * sizeof *rows);
+    roco_cuda_launch_sample(cuda->stream, logits, n_vocab, cuda->samples, n, cuda->tokens);
+    roco_gpu_download(cuda->gpu, tokens, cuda->tokens, n * sizeof *tokens);
 }
 
 static roco_status cuda_finish(roco_backend *backend, roco_error *error)
@@ -134,16 +145,23 @@ static void cuda_close(roco_backend *backend)
     if (backend == NULL)
         return;
     roco_cuda *cuda = roco_cuda_of(backend);
-    void *scratch[] = {cuda->ids, cuda->rows, cuda->narrow, cuda->dequantized};
+    void *scratch[] = {cuda->ids, cuda->rows, cuda->samples, cuda->tokens, cuda->narrow, cuda->dequantized};
     for (size_t i = 0; i < sizeof scratch / sizeof scratch[0]; i++)
         roco_gpu_memory_close(cuda->gpu, scratch[i]);
+    roco_cuda_attention_close(cuda);
     roco_dense_close(cuda->dense);
     roco_gpu_close(cuda->gpu);
     free(cuda);
 }
 
+static bool cuda_knows_policy(const roco_backend *backend, const roco_policy *policy)
+{
+    return policy->id <= ROCO_CUDA_LAST_POLICY;
+}
+
 static const roco_backend_ops cuda_ops = {
     .name = "cuda",
+    .knows_policy = cuda_knows_policy,
     .close = cuda_close,
     .describe = cuda_describe,
     .weight_bytes = cuda_weight_bytes,
@@ -154,6 +172,7 @@ static const roco_backend_ops cuda_ops = {
     .download = cuda_download,
     .weight_open = roco_cuda_weight_open,
     .weight_close = roco_cuda_weight_close,
+    .begin = roco_cuda_begin,
     .embed = roco_cuda_embed,
     .rms_norm = cuda_rms_norm,
     .matmul = roco_cuda_matmul,
@@ -164,7 +183,9 @@ static const roco_backend_ops cuda_ops = {
     .add_bias = cuda_add_bias,
     .scale = cuda_scale,
     .softcap = cuda_softcap,
+    .attention = roco_cuda_attention_run,
     .gather = cuda_gather,
+    .sample = cuda_sample,
     .finish = cuda_finish,
 };
 
@@ -175,6 +196,8 @@ static roco_status open_scratch(roco_cuda *cuda, roco_error *error)
     roco_status status = ROCO_OK;
     cuda->ids = roco_cuda_scratch(cuda, c->max_rows * sizeof *cuda->ids, "token ids", &status, error);
     cuda->rows = roco_cuda_scratch(cuda, c->max_rows * sizeof *cuda->rows, "row numbers", &status, error);
+    cuda->samples = roco_cuda_scratch(cuda, c->max_rows * sizeof *cuda->samples, "samplings", &status, error);
+    cuda->tokens = roco_cuda_scratch(cuda, c->max_rows * sizeof *cuda->tokens, "tokens", &status, error);
     cuda->narrow = roco_cuda_scratch(cuda, (size_t)c->max_rows * c->max_width * sizeof *cuda->narrow, "activations",
                                      &status, error);
     cuda->dequantized =
@@ -190,8 +213,11 @@ static roco_status open_parts(roco_cuda *cuda, roco_error *error)
     if (status != ROCO_OK)
         return status;
     cuda->stream = roco_gpu_stream_of(cuda->gpu);
+    cuda->n_processors = roco_gpu_describe(cuda->gpu).n_processors;
     status = roco_dense_open(cuda->gpu, &cuda->dense, error);
-    return status != ROCO_OK ? status : open_scratch(cuda, error);
+    if (status == ROCO_OK)
+        status = open_scratch(cuda, error);
+    return status != ROCO_OK ? status : roco_cuda_attention_open(cuda, error);
 }
 
 roco_status roco_cuda_open(const roco_backend_config *config, roco_backend **out, roco_error *error)

@@ -5,6 +5,7 @@
  *   dense.c        dense products through cuBLAS
  *   weights.c      taking matrices in, and which product multiplies them; pack.c: the quantised form
  *   attention.c    what a layer's attention launches
+ *   tables.c       what a step brings from the host, and how its chunks are cut into launches
  *   *.cu           kernels and their launches (kernels.h); C++ for nvcc, or for the tests' emulator
  *
  * Host code is the engine thread's. The device does everything in one stream, in order.
@@ -18,23 +19,31 @@
 #include "kernels/cuda/kernels.h"
 
 typedef struct roco_cuda_attention roco_cuda_attention; /* attention.c's */
+typedef struct roco_cuda_tables roco_cuda_tables;       /* tables.c's */
 
 typedef struct roco_cuda {
     roco_backend base;
     roco_backend_config config;
     roco_gpu *gpu;
     roco_gpu_stream stream;
+    uint32_t n_processors;
     roco_dense *dense;
-    int32_t *ids;           /* [max_rows] of a batch's tokens */
-    uint32_t *rows;         /* [max_rows] that are gathered */
-    uint16_t *narrow;       /* [max_rows * max_width] activations in the weights' type */
-    uint16_t *dequantized;  /* [ROCO_CUDA_DEQUANTIZED] a part of a matrix as f16 */
-    uint32_t few_quantized; /* up to so many rows a quantised matrix is multiplied as it is */
-    uint32_t few_dense;     /* and a dense one without the library */
+    int32_t *ids;             /* [max_rows] of a batch's tokens */
+    uint32_t *rows;           /* [max_rows] that are gathered */
+    roco_sample_row *samples; /* [max_rows] */
+    int32_t *tokens;          /* [max_rows] that are drawn */
+    uint16_t *narrow;         /* [max_rows * max_width] activations in the weights' type */
+    uint16_t *dequantized;    /* [ROCO_CUDA_DEQUANTIZED] a part of a matrix as f16 */
+    uint32_t few_quantized;   /* up to so many rows a quantised matrix is multiplied as it is */
+    uint32_t few_dense;       /* and a dense one without the library */
     roco_cuda_attention *attention;
+    roco_cuda_tables *tables;
     size_t weight_bytes, scratch_bytes;
     char description[160];
 } roco_cuda;
+
+/* Ids of policies that select.h has twins of: 0 to this. */
+#define ROCO_CUDA_LAST_POLICY 6
 
 /* Values of a quantised matrix that are dequantised at once, unless a row has more. */
 #define ROCO_CUDA_DEQUANTIZED ((size_t)32 << 20)
@@ -61,5 +70,10 @@ void roco_cuda_weight_close(roco_backend *backend, roco_weight *weight);
 void roco_cuda_embed(roco_backend *backend, const roco_weight *weight, const int32_t *ids, uint32_t n, float *out);
 void roco_cuda_matmul(roco_backend *backend, const roco_weight *const *weights, float *const *outs, uint32_t n_weights,
                       const float *x, uint32_t n, bool add);
+
+/* Allocates scratch from cuda->config. Closing takes a backend whose open failed or was never reached. */
+roco_status roco_cuda_attention_open(roco_cuda *cuda, roco_error *error);
+void roco_cuda_attention_close(roco_cuda *cuda);
+void roco_cuda_attention_run(roco_backend *backend, const roco_attention *args);
 
 #endif

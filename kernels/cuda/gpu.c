@@ -148,6 +148,12 @@ void roco_gpu_download(roco_gpu *gpu, void *to, const void *from, size_t bytes)
     works(gpu, cudaStreamSynchronize(gpu->stream), "a step");
 }
 
+void roco_gpu_copy(roco_gpu *gpu, void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0)
+        works(gpu, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, gpu->stream), "a copy");
+}
+
 bool roco_gpu_graph_begin(roco_gpu *gpu)
 {
     return works(gpu, cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal), "a graph's start");

@@ -43,6 +43,9 @@ void roco_gpu_upload(roco_gpu *gpu, void *to, const void *from, size_t bytes);
 /* Waits: `to` is filled when the call is back. */
 void roco_gpu_download(roco_gpu *gpu, void *to, const void *from, size_t bytes);
 
+/* From device memory to device memory. */
+void roco_gpu_copy(roco_gpu *gpu, void *to, const void *from, size_t bytes);
+
 /* Between begin and end launches are kept, not run. begin is false where the device cannot; end gives NULL after a
  * fault, and then nothing has run. Returns owned. */
 bool roco_gpu_graph_begin(roco_gpu *gpu);

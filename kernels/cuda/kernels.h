@@ -5,6 +5,7 @@
 #ifndef ROCO_KERNELS_CUDA_KERNELS_H
 #define ROCO_KERNELS_CUDA_KERNELS_H
 
+#include "kernels/backend.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/linear.h"
 
@@ -44,6 +45,11 @@ void roco_cuda_launch_multiply_planes(roco_gpu_stream stream, roco_planes planes
                                       float *out, bool add);
 void roco_cuda_launch_multiply_dense(roco_gpu_stream stream, roco_tensor_type type, const void *weight, uint32_t n_rows,
                                      uint32_t n_cols, const float *x, uint32_t n, float *out, bool add);
+
+/* --- sample.cu --- */
+/* tokens[i] from row rows[i].row of logits, which it spoils; -1 where the row cannot be trusted. */
+void roco_cuda_launch_sample(roco_gpu_stream stream, float *logits, uint32_t n_vocab, const roco_sample_row *rows,
+                             uint32_t n, int32_t *tokens);
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,8 @@
  * Few rows: the matrix is read as it is, once for every eight of them. Many: dequantised a part at a time to f16, or
  * dense as it is, and multiplied by the library. Engine thread.
  */
-#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/pack.h"
+#include "kernels/cuda/tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,11 +118,11 @@ void roco_cuda_embed(roco_backend *backend, const roco_weight *weight, const int
         ROCO_CHECK(ids[i] >= 0 && (uint32_t)ids[i] < weight->n_rows);
     if (n == 0)
         return;
-    roco_gpu_upload(cuda->gpu, cuda->ids, ids, n * sizeof *ids);
+    const int32_t *on_device = roco_cuda_tables_ids(cuda, ids, n);
     if (weight->is_quantized)
-        roco_cuda_launch_embed_planes(cuda->stream, weight->planes, cuda->ids, n, out);
+        roco_cuda_launch_embed_planes(cuda->stream, weight->planes, on_device, n, out);
     else
-        roco_cuda_launch_embed_dense(cuda->stream, weight->type, weight->memory, weight->n_cols, cuda->ids, n, out);
+        roco_cuda_launch_embed_dense(cuda->stream, weight->type, weight->memory, weight->n_cols, on_device, n, out);
 }
 
 /* --- products --- */

@@ -110,12 +110,9 @@ static inline unsigned atomicAdd(unsigned *to, unsigned value)
     return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
 
-static inline unsigned long long atomicMin(unsigned long long *to, unsigned long long value)
+static inline unsigned long long atomicAdd(unsigned long long *to, unsigned long long value)
 {
-    unsigned long long old = __atomic_load_n(to, __ATOMIC_RELAXED);
-    while (value < old && !__atomic_compare_exchange_n(to, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-    return old;
+    return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
 
 static inline int __popc(unsigned x)

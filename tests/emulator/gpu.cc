@@ -44,7 +44,7 @@ roco_gpu_info roco_gpu_describe(const roco_gpu *)
 {
     roco_gpu_info info = {};
     strcpy(info.name, "emulated");
-    info.n_processors = 2;
+    info.n_processors = 16;
     info.total_bytes = info.free_bytes = size_t(4) << 30;
     return info;
 }
@@ -95,6 +95,11 @@ void roco_gpu_download(roco_gpu *, void *to, const void *from, size_t bytes)
 {
     if (bytes > 0)
         memcpy(to, from, bytes);
+}
+
+void roco_gpu_copy(roco_gpu *gpu, void *to, const void *from, size_t bytes)
+{
+    roco_gpu_upload(gpu, to, from, bytes);
 }
 
 bool roco_gpu_graph_begin(roco_gpu *)

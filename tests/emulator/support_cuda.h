@@ -13,8 +13,11 @@
 
 #include <cmocka.h>
 
-/* Reads the order of threads and the poison: PROGRAM [forward|reverse|random] [0..255]. */
+/* PROGRAM [mixed|forward|reverse|random [POISON [EVERY]]]: the order of threads, what fresh memory is filled with, and
+ * which share of the cases is run: every so many. Mixed, the default: orders and poisons change from case to case. */
 void support_cuda_start(int argc, char **argv);
+/* Starts the next case; false when it is left out. */
+bool support_cuda_next(void);
 /* To be printed at the end, with the emulator's own numbers. */
 void support_cuda_count(uint32_t n_shapes);
 int support_cuda_end(int failed);

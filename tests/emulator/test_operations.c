@@ -4,6 +4,8 @@
 #include "support_tensor.h"
 #include "tolerance.h"
 
+#include "engine/sampler.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -58,6 +60,7 @@ static void compare(float *expected, float *device, size_t n, double tolerance, 
     free(got);
     free(expected);
     support_cuda_count(1);
+    support_cuda_next();
 }
 
 static const uint32_t widths[] = {1, 2, 15, 16, 17, 32, 64, 255, 576, 1023, 1531};
@@ -285,12 +288,91 @@ static void test_refusals(void **state)
     free((void *)view.data);
 }
 
+/* --- sampling --- */
+
+/* The engine's own sampler over the same logits. */
+static void check_draws(const roco_sampling *sampling, uint32_t n_vocab, uint64_t seed)
+{
+    enum { ROWS = 6 };
+    support_random random = {.state = seed};
+    float *logits = random_floats(&random, (size_t)ROWS * n_vocab, 12);
+    void *scratch = malloc(roco_sampler_scratch_bytes(n_vocab));
+    roco_sample_row rows[ROWS];
+    int32_t tokens[ROWS];
+    for (uint32_t i = 0; i < n_vocab; i += 3) /* ties */
+        logits[i] = roundf(logits[i]);
+    float *device = support_cuda_put(cuda, logits, (size_t)ROWS * n_vocab);
+    for (uint32_t i = 0; i < ROWS; i++)
+        rows[i] = (roco_sample_row){.row = ROWS - 1 - i,
+                                    .top_k = sampling->top_k,
+                                    .temperature = sampling->temperature,
+                                    .top_p = sampling->top_p,
+                                    .min_p = sampling->min_p,
+                                    .seed = seed,
+                                    .index = i};
+    cuda->ops->sample(cuda, device, n_vocab, rows, ROWS, tokens);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        roco_sampling own = *sampling;
+        own.seed = seed;
+        const roco_draw draw = {.sampling = &own, .index = i};
+        int32_t token;
+        assert_int_equal(roco_sample(&draw, logits + (size_t)(ROWS - 1 - i) * n_vocab, n_vocab, scratch, &token),
+                         ROCO_OK);
+        if (tokens[i] != token)
+            fail_msg("row %u of %u tokens, seed %d: %d, the engine draws %d", i, n_vocab, (int)seed, tokens[i], token);
+    }
+    cuda->ops->memory_close(cuda, device);
+    free(logits);
+    free(scratch);
+    support_cuda_count(1);
+}
+
+static void test_sampling(void **state)
+{
+    static const roco_sampling samplings[] = {
+        {.temperature = 0, .top_p = 1},
+        {.temperature = 1, .top_p = 1},
+        {.temperature = 0.7f, .top_p = 1, .top_k = 5},
+        {.temperature = 2, .top_p = 0.6f},
+        {.temperature = 1.5f, .top_p = 0, .top_k = 40},
+        {.temperature = 1, .top_p = 1, .min_p = 0.05f},
+        {.temperature = 2, .top_p = 0.9f, .top_k = 50, .min_p = 0.02f},
+        {.temperature = 1, .top_p = 1, .top_k = 1},
+    };
+    static const uint32_t vocabularies[] = {3, 257, 1000, 3001};
+    EACH(s, samplings)
+    EACH(v, vocabularies)
+    check_draws(&samplings[s], vocabularies[v], 100 * s + v);
+}
+
+static void test_sampling_of_broken_rows(void **state)
+{
+    float logits[4][3] = {{1, NAN, 2}, {-INFINITY, -INFINITY, -INFINITY}, {1, INFINITY, 0}, {-INFINITY, 5, 5}};
+    const roco_sample_row rows[] = {{.row = 0, .top_p = 1, .temperature = 1},
+                                    {.row = 1, .top_p = 1, .temperature = 1},
+                                    {.row = 2, .top_p = 1},
+                                    {.row = 3, .top_p = 1}};
+    int32_t tokens[4];
+    float *device = support_cuda_put(cuda, logits[0], 12);
+    cuda->ops->sample(cuda, device, 3, rows, 4, tokens);
+    cuda->ops->memory_close(cuda, device);
+    assert_true(tokens[0] == -1 && tokens[1] == -1 && tokens[2] == -1 && tokens[3] == 1);
+    support_cuda_count(1);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rms_norm), cmocka_unit_test(test_gates),    cmocka_unit_test(test_gates_of_odd_values),
-        cmocka_unit_test(test_elements), cmocka_unit_test(test_rope),     cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_matrices), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_rms_norm),
+        cmocka_unit_test(test_gates),
+        cmocka_unit_test(test_gates_of_odd_values),
+        cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_matrices),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_sampling_of_broken_rows),
     };
     support_cuda_start(argc, argv);
     return support_cuda_end(cmocka_run_group_tests(tests, open_for_all, close_both));

@@ -1,0 +1,364 @@
+/* A step's tables: made in host memory that the device reads by itself, sent at once, and kept until the next step.
+ * Operations that are called without a step's announcement (tests, a profile's measure) get theirs sent on the spot. */
+#include "kernels/cuda/tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNMENT 64u
+
+/* An array's place in the tables. */
+typedef struct place {
+    size_t offset, bytes;
+} place;
+
+struct roco_cuda_tables {
+    roco_cuda_room room;
+    unsigned char *host, *device;
+    size_t bytes;       /* of each */
+    uint32_t *level_of; /* [max_rows] by chunk */
+    roco_cuda_plan plans[2];
+    /* what the tables hold; NULL and 0: nothing */
+    const int32_t *ids;
+    const uint32_t *rows;
+    const roco_chunk *chunks;
+    uint32_t n_ids, n_rows, n_chunks;
+    place ids_place, rows_place, pins_place;
+    bool failed; /* no memory for them */
+};
+
+/* --- open and close --- */
+
+static roco_status open_memory(roco_cuda *cuda, size_t bytes, roco_error *error)
+{
+    roco_cuda_tables *t = cuda->tables;
+    t->host = roco_gpu_host_open(cuda->gpu, bytes);
+    t->device = roco_gpu_memory_open(cuda->gpu, bytes);
+    t->bytes = bytes;
+    if (t->host == NULL || t->device == NULL)
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for a step's tables of %zu bytes", bytes);
+    return ROCO_OK;
+}
+
+static void close_memory(roco_cuda *cuda)
+{
+    roco_gpu_host_close(cuda->gpu, cuda->tables->host);
+    roco_gpu_memory_close(cuda->gpu, cuda->tables->device);
+    cuda->tables->host = cuda->tables->device = NULL;
+}
+
+roco_status roco_cuda_tables_open(roco_cuda *cuda, const roco_cuda_room *room, roco_error *error)
+{
+    const uint32_t rows = cuda->config.max_rows;
+    roco_cuda_tables *t = cuda->tables = calloc(1, sizeof *t);
+    if (t == NULL)
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for a step's tables");
+    t->room = *room;
+    t->level_of = calloc(rows, sizeof *t->level_of);
+    bool ok = t->level_of != NULL;
+    for (int i = 0; i < 2; i++) {
+        t->plans[i].waves = calloc(rows, sizeof *t->plans[i].waves);
+        t->plans[i].levels = calloc(rows, sizeof *t->plans[i].levels);
+        ok = ok && t->plans[i].waves != NULL && t->plans[i].levels != NULL;
+    }
+    if (!ok)
+        return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for a step's tables");
+    return open_memory(cuda, rows * 2 * sizeof(roco_cuda_chunk), error);
+}
+
+void roco_cuda_tables_close(roco_cuda *cuda)
+{
+    roco_cuda_tables *t = cuda->tables;
+    if (t == NULL)
+        return;
+    close_memory(cuda);
+    for (int i = 0; i < 2; i++) {
+        free(t->plans[i].waves);
+        free(t->plans[i].levels);
+    }
+    free(t->level_of);
+    free(t);
+    cuda->tables = NULL;
+}
+
+/* --- chunks --- */
+
+static uint32_t round_up_32(uint32_t n)
+{
+    return (n + 31u) & ~31u;
+}
+
+static roco_cuda_kept kept_by(const roco_policy *policy)
+{
+    if (!policy->evicts)
+        return ROCO_KEPT_NOTHING;
+    return policy->window > 0         ? ROCO_KEPT_WINDOW
+           : policy->needs_last       ? ROCO_KEPT_LAST
+           : policy->needs_statistics ? ROCO_KEPT_SUMS
+                                      : ROCO_KEPT_NOTHING;
+}
+
+/* Columns that any of the chunk's heads may have: all its tokens, or a full cache and the stride beside it. */
+static uint32_t columns_for(const roco_cuda *cuda, const roco_chunk *chunk)
+{
+    const uint32_t most = chunk->sequence->most_slots > 0 ? chunk->sequence->most_slots : cuda->config.max_slots;
+    const uint32_t before = (uint32_t)chunk->position, end = before + chunk->n_rows;
+    if (chunk->decode)
+        return round_up_32(end < most ? end : most);
+    return round_up_32(before < most ? before : most) + round_up_32(chunk->n_rows);
+}
+
+static void fill_chunk(const roco_cuda *cuda, const roco_chunk *from, bool is_last, uint32_t first_pin,
+                       roco_cuda_chunk *to)
+{
+    const roco_kv_sequence *s = from->sequence;
+    *to = (roco_cuda_chunk){.heads = s->heads,
+                            .pages = s->pages,
+                            .row = from->row,
+                            .n_rows = from->n_rows,
+                            .position = from->position,
+                            .decode = from->decode,
+                            .is_last = is_last,
+                            .policy = (uint32_t)s->policy->id,
+                            .kept = kept_by(s->policy),
+                            .policy_window = s->policy->window,
+                            .peak = s->policy->peak,
+                            .sink = s->sink,
+                            .recent = s->recent,
+                            .first_pin = first_pin,
+                            .n_pins = s->n_pins,
+                            .columns = columns_for(cuda, from)};
+}
+
+/* What a chunk takes of the scratch. */
+typedef struct need {
+    size_t scores;
+    uint32_t stage_pages;
+} need;
+
+static need need_of(const roco_cuda_room *room, const roco_cuda_chunk *chunk)
+{
+    need n = {0, 0};
+    if (chunk->kept != ROCO_KEPT_NOTHING)
+        n.scores = (size_t)(chunk->decode ? room->n_heads : room->n_kv_heads) * chunk->columns;
+    if (!chunk->decode)
+        n.stage_pages = room->n_kv_heads * ((chunk->n_rows + ROCO_PAGE_SLOTS - 1) / ROCO_PAGE_SLOTS);
+    return n;
+}
+
+/* --- plans --- */
+
+static void grow(roco_cuda_span *s, const roco_cuda_chunk *chunk)
+{
+    s->n++;
+    s->most_rows = chunk->n_rows > s->most_rows ? chunk->n_rows : s->most_rows;
+    s->most_columns = chunk->columns > s->most_columns ? chunk->columns : s->most_columns;
+    s->kept |= chunk->kept != ROCO_KEPT_NOTHING;
+}
+
+/* The order of chunks first..end-1, which is a wave: decode, then prompts level by level. */
+static void order_wave(roco_cuda_plan *plan, const uint32_t *level_of, const roco_cuda_chunk *chunks, uint32_t first,
+                       uint32_t end, uint32_t *order)
+{
+    roco_cuda_wave *w = &plan->waves[plan->n_waves++];
+    uint32_t at = first, n_levels = 0;
+    *w = (roco_cuda_wave){.decode.first = first, .first_level = plan->n_levels};
+    for (uint32_t i = first; i < end; i++) {
+        if (chunks[i].decode) {
+            order[at++] = i;
+            grow(&w->decode, &chunks[i]);
+        } else if (level_of[i] + 1 > n_levels) {
+            n_levels = level_of[i] + 1;
+        }
+    }
+    w->n_levels = n_levels;
+    for (uint32_t level = 0; level < n_levels; level++) {
+        roco_cuda_span *s = &plan->levels[plan->n_levels++];
+        *s = (roco_cuda_span){.first = at};
+        for (uint32_t i = first; i < end; i++)
+            if (!chunks[i].decode && level_of[i] == level) {
+                order[at++] = i;
+                grow(s, &chunks[i]);
+            }
+    }
+}
+
+/* One sequence's chunks run..end-1: their levels, and what they take together. Levels follow each other, so one place
+ * serves them all. */
+static need measure_run(const roco_cuda_tables *t, const roco_cuda_chunk *chunks, uint32_t run, uint32_t end,
+                        bool evicts)
+{
+    need sum = {0, 0};
+    for (uint32_t i = run; i < end; i++) {
+        const need one = need_of(&t->room, &chunks[i]);
+        sum.scores = one.scores > sum.scores ? one.scores : sum.scores;
+        if (evicts && one.stage_pages > sum.stage_pages)
+            sum.stage_pages = one.stage_pages;
+        t->level_of[i] = evicts ? i - run : 0;
+    }
+    return sum;
+}
+
+/* Cuts the chunks into waves and says where in the scratch each has its place. */
+static void make_plan(roco_cuda_tables *t, roco_cuda_plan *plan, bool windowed, const roco_chunk *from, uint32_t n,
+                      roco_cuda_chunk *chunks, uint32_t *order)
+{
+    need used = {0, 0};
+    uint32_t first = 0;
+    plan->n_waves = plan->n_levels = 0;
+    for (uint32_t run = 0, end; run < n; run = end) {
+        for (end = run + 1; end < n && from[end].sequence == from[run].sequence;)
+            end++;
+        const need wanted = measure_run(t, chunks, run, end, windowed || from[run].sequence->policy->evicts);
+        if (used.scores + wanted.scores > t->room.n_scores ||
+            used.stage_pages + wanted.stage_pages > t->room.n_stage_pages) {
+            ROCO_CHECK(run > first);
+            order_wave(plan, t->level_of, chunks, first, run, order);
+            used = (need){0, 0};
+            first = run;
+        }
+        for (uint32_t i = run; i < end; i++) {
+            chunks[i].first_score = used.scores;
+            chunks[i].first_stage = used.stage_pages;
+        }
+        used.scores += wanted.scores;
+        used.stage_pages += wanted.stage_pages;
+    }
+    if (first < n)
+        order_wave(plan, t->level_of, chunks, first, n, order);
+}
+
+/* --- a step's tables --- */
+
+static place take(size_t *used, size_t bytes)
+{
+    const place p = {*used, bytes};
+    *used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return p;
+}
+
+static void put(const roco_cuda_tables *t, place at, const void *from)
+{
+    if (at.bytes > 0)
+        memcpy(t->host + at.offset, from, at.bytes);
+}
+
+static bool is_first_of_sequence(const roco_chunk *chunks, uint32_t i)
+{
+    return i == 0 || chunks[i - 1].sequence != chunks[i].sequence;
+}
+
+static uint32_t count_pins(const roco_chunk *chunks, uint32_t n)
+{
+    uint32_t n_pins = 0;
+    for (uint32_t i = 0; i < n; i++)
+        n_pins += is_first_of_sequence(chunks, i) ? chunks[i].sequence->n_pins : 0;
+    return n_pins;
+}
+
+static void fill_plan(roco_cuda *cuda, bool windowed, const roco_chunk *from, uint32_t n, place chunks_place,
+                      place order_place, roco_pin *pins)
+{
+    roco_cuda_tables *t = cuda->tables;
+    roco_cuda_chunk *chunks = (roco_cuda_chunk *)(void *)(t->host + chunks_place.offset);
+    uint32_t n_pins = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const roco_kv_sequence *s = from[i].sequence;
+        if (is_first_of_sequence(from, i)) {
+            if (s->n_pins > 0)
+                memcpy(pins + n_pins, s->pins, s->n_pins * sizeof *pins);
+            n_pins += s->n_pins;
+        }
+        fill_chunk(cuda, &from[i], i + 1 == n || from[i + 1].sequence != s, n_pins - s->n_pins, &chunks[i]);
+    }
+    roco_cuda_plan *plan = &t->plans[windowed];
+    make_plan(t, plan, windowed, from, n, chunks, (uint32_t *)(void *)(t->host + order_place.offset));
+    plan->chunks = (const roco_cuda_chunk *)(const void *)(t->device + chunks_place.offset);
+    plan->order = (const uint32_t *)(const void *)(t->device + order_place.offset);
+}
+
+/* Pins are few but not bounded by the configuration. */
+static bool make_room(roco_cuda *cuda, size_t bytes)
+{
+    roco_cuda_tables *t = cuda->tables;
+    if (bytes > t->bytes) {
+        close_memory(cuda);
+        t->failed = open_memory(cuda, 2 * bytes, NULL) != ROCO_OK;
+    }
+    return !t->failed;
+}
+
+typedef struct plan_places {
+    place chunks, order;
+} plan_places;
+
+void roco_cuda_begin(roco_backend *backend, const roco_step_tables *step)
+{
+    roco_cuda *cuda = roco_cuda_of(backend);
+    roco_cuda_tables *t = cuda->tables;
+    size_t used = 0;
+    plan_places plans[2];
+    place copies[ROCO_STEP_COPIES];
+    ROCO_CHECK(step->n_chunks <= cuda->config.max_rows && step->n_copies <= ROCO_STEP_COPIES);
+    roco_gpu_finish(cuda->gpu, NULL); /* the tables before may still be on their way */
+    t->ids_place = take(&used, step->n_ids * sizeof *step->ids);
+    t->rows_place = take(&used, step->n_rows * sizeof *step->rows);
+    for (uint32_t i = 0; i < 2; i++) {
+        plans[i].chunks = take(&used, step->n_chunks * sizeof(roco_cuda_chunk));
+        plans[i].order = take(&used, step->n_chunks * sizeof(uint32_t));
+    }
+    for (uint32_t i = 0; i < step->n_copies; i++)
+        copies[i] = take(&used, step->copies[i].bytes);
+    t->pins_place = take(&used, count_pins(step->chunks, step->n_chunks) * sizeof(roco_pin));
+    t->ids = NULL;
+    t->rows = NULL;
+    t->chunks = NULL;
+    if (!make_room(cuda, used))
+        return;
+    put(t, t->ids_place, step->ids);
+    put(t, t->rows_place, step->rows);
+    for (uint32_t i = 0; i < 2; i++)
+        fill_plan(cuda, i == 1, step->chunks, step->n_chunks, plans[i].chunks, plans[i].order,
+                  (roco_pin *)(void *)(t->host + t->pins_place.offset));
+    for (uint32_t i = 0; i < step->n_copies; i++)
+        put(t, copies[i], step->copies[i].from);
+    roco_gpu_upload(cuda->gpu, t->device, t->host, used);
+    for (uint32_t i = 0; i < step->n_copies; i++)
+        roco_gpu_copy(cuda->gpu, step->copies[i].to, t->device + copies[i].offset, copies[i].bytes);
+    t->ids = step->ids;
+    t->rows = step->rows;
+    t->chunks = step->chunks;
+    t->n_ids = step->n_ids;
+    t->n_rows = step->n_rows;
+    t->n_chunks = step->n_chunks;
+}
+
+const int32_t *roco_cuda_tables_ids(roco_cuda *cuda, const int32_t *ids, uint32_t n)
+{
+    const roco_cuda_tables *t = cuda->tables;
+    if (t->ids != NULL && ids >= t->ids && ids + n <= t->ids + t->n_ids)
+        return (const int32_t *)(const void *)(t->device + t->ids_place.offset) + (ids - t->ids);
+    roco_gpu_upload(cuda->gpu, cuda->ids, ids, n * sizeof *ids);
+    return cuda->ids;
+}
+
+const uint32_t *roco_cuda_tables_rows(roco_cuda *cuda, const uint32_t *rows, uint32_t n)
+{
+    const roco_cuda_tables *t = cuda->tables;
+    if (t->rows != NULL && rows >= t->rows && rows + n <= t->rows + t->n_rows)
+        return (const uint32_t *)(const void *)(t->device + t->rows_place.offset) + (rows - t->rows);
+    roco_gpu_upload(cuda->gpu, cuda->rows, rows, n * sizeof *rows);
+    return cuda->rows;
+}
+
+const roco_cuda_plan *roco_cuda_tables_plan(roco_cuda *cuda, const roco_attention *args, const roco_pin **pins)
+{
+    roco_cuda_tables *t = cuda->tables;
+    if (t->chunks != args->chunks || t->n_chunks != args->n_chunks) {
+        const roco_step_tables step = {.chunks = args->chunks, .n_chunks = args->n_chunks};
+        roco_cuda_begin(&cuda->base, &step);
+        t->chunks = NULL; /* the caller may change them without a word */
+    }
+    *pins = (const roco_pin *)(const void *)(t->device + t->pins_place.offset);
+    return t->failed ? NULL : &t->plans[args->window > 0];
+}
