@@ -20,6 +20,13 @@ struct roco_gpu_graph {
     cudaGraphExec_t executable;
 };
 
+/* The current device is a thread's own, and an engine is opened on another thread than it runs on. */
+static roco_gpu *on_device(roco_gpu *gpu)
+{
+    cudaSetDevice(gpu->device);
+    return gpu;
+}
+
 static bool works(roco_gpu *gpu, cudaError_t result, const char *during)
 {
     if (result != cudaSuccess && gpu->fault == cudaSuccess) {
@@ -104,7 +111,7 @@ roco_gpu_stream roco_gpu_stream_of(const roco_gpu *gpu)
 void *roco_gpu_memory_open(roco_gpu *gpu, size_t bytes)
 {
     void *memory = NULL;
-    cudaError_t result = cudaMallocAsync(&memory, bytes, gpu->stream);
+    cudaError_t result = cudaMallocAsync(&memory, bytes, on_device(gpu)->stream);
     if (result == cudaErrorMemoryAllocation) {
         cudaGetLastError(); /* the caller says it; not a fault */
         return NULL;
@@ -115,7 +122,7 @@ void *roco_gpu_memory_open(roco_gpu *gpu, size_t bytes)
 void roco_gpu_memory_close(roco_gpu *gpu, void *memory)
 {
     if (memory != NULL)
-        works(gpu, cudaFreeAsync(memory, gpu->stream), "giving memory back");
+        works(gpu, cudaFreeAsync(memory, on_device(gpu)->stream), "giving memory back");
 }
 
 void roco_gpu_zero(roco_gpu *gpu, void *memory, size_t bytes)
@@ -126,7 +133,7 @@ void roco_gpu_zero(roco_gpu *gpu, void *memory, size_t bytes)
 void *roco_gpu_host_open(roco_gpu *gpu, size_t bytes)
 {
     void *memory = NULL;
-    return works(gpu, cudaMallocHost(&memory, bytes), "taking host memory") ? memory : NULL;
+    return works(on_device(gpu), cudaMallocHost(&memory, bytes), "taking host memory") ? memory : NULL;
 }
 
 void roco_gpu_host_close(roco_gpu *gpu, void *memory)
@@ -138,13 +145,13 @@ void roco_gpu_host_close(roco_gpu *gpu, void *memory)
 void roco_gpu_upload(roco_gpu *gpu, void *to, const void *from, size_t bytes)
 {
     if (bytes > 0)
-        works(gpu, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, gpu->stream), "an upload");
+        works(on_device(gpu), cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, gpu->stream), "an upload");
 }
 
 void roco_gpu_download(roco_gpu *gpu, void *to, const void *from, size_t bytes)
 {
     if (bytes > 0)
-        works(gpu, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, gpu->stream), "a download");
+        works(on_device(gpu), cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, gpu->stream), "a download");
     works(gpu, cudaStreamSynchronize(gpu->stream), "a step");
 }
 
@@ -208,7 +215,7 @@ double roco_gpu_time(roco_gpu *gpu, void (*work)(void *context), void *context, 
 
 roco_status roco_gpu_finish(roco_gpu *gpu, roco_error *error)
 {
-    works(gpu, cudaStreamSynchronize(gpu->stream), "a step");
+    works(on_device(gpu), cudaStreamSynchronize(gpu->stream), "a step");
     works(gpu, cudaGetLastError(), "a launch");
     if (gpu->fault == cudaSuccess)
         return ROCO_OK;

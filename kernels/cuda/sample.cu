@@ -162,7 +162,8 @@ __device__ rank last_kept(const row_view &v, const roco_sample_row &row)
 }
 
 /* logits are spoilt. */
-__global__ void sample(float *logits, unsigned n_vocab, const roco_sample_row *rows, int32_t *tokens)
+__global__ void __launch_bounds__(THREADS)
+    sample(float *logits, unsigned n_vocab, const roco_sample_row *rows, int32_t *tokens)
 {
     const roco_sample_row row = rows[blockIdx.x];
     float *own = logits + (size_t)row.row * n_vocab, highest;

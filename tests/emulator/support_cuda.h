@@ -1,5 +1,5 @@
-/* What the tests of the CUDA backend share: an emulated backend beside a CPU one, device copies, the count of shapes.
- */
+/* What the tests of the CUDA backend share: a CUDA backend, emulated or on a GPU, beside a CPU one, device copies, the
+ * count of shapes. support_emulated.c and support_device.c have the two forms of what differs. */
 #ifndef ROCO_TESTS_EMULATOR_SUPPORT_CUDA_H
 #define ROCO_TESTS_EMULATOR_SUPPORT_CUDA_H
 
@@ -18,7 +18,7 @@
 void support_cuda_start(int argc, char **argv);
 /* Starts the next case; false when it is left out. */
 bool support_cuda_next(void);
-/* To be printed at the end, with the emulator's own numbers. */
+/* To be printed at the end. */
 void support_cuda_count(uint32_t n_shapes);
 int support_cuda_end(int failed);
 

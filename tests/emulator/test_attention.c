@@ -32,6 +32,7 @@ typedef struct world {
     roco_backend *cpu, *cuda;
     roco_kv_layout layout;
     unsigned char *cpu_pool, *cuda_pool;
+    unsigned char *copy; /* of the device's pool */
     uint32_t n_pages, next_page;
     support_random random;
     sequence sequences[MOST_SEQ];
@@ -60,7 +61,8 @@ static world *open_world(const shape *s, uint32_t n_pages)
     w->cuda_pool = w->cuda->ops->memory_open(w->cuda, (size_t)n_pages * w->layout.page_bytes);
     /* All ones: NaN in every type. What was never written must never be used. */
     memset(w->cpu_pool, 0xff, (size_t)n_pages * w->layout.page_bytes);
-    memset(w->cuda_pool, 0xff, (size_t)n_pages * w->layout.page_bytes);
+    w->cuda->ops->upload(w->cuda, w->cuda_pool, w->cpu_pool, (size_t)n_pages * w->layout.page_bytes);
+    w->copy = malloc((size_t)n_pages * w->layout.page_bytes);
     return w;
 }
 
@@ -77,6 +79,7 @@ static void close_world(world *w)
     w->cuda->ops->memory_close(w->cuda, w->cuda_pool);
     w->cpu->ops->close(w->cpu);
     w->cuda->ops->close(w->cuda);
+    free(w->copy);
     free(w);
 }
 
@@ -173,7 +176,7 @@ static void compare_head(const world *w, const sequence *q, uint32_t index, cons
     const roco_kv_layout l = roco_kv_layout_of(&w->layout, h.type);
     for (uint32_t slot = 0; slot < h.held; slot++) {
         const size_t at = (size_t)q->pages[h.first_page + slot / l.slots] * l.page_bytes;
-        unsigned char *a = w->cuda_pool + at, *b = w->cpu_pool + at;
+        unsigned char *a = w->copy + at, *b = w->cpu_pool + at;
         const uint32_t i = slot % l.slots;
         if (roco_kv_positions(&l, a)[i] != roco_kv_positions(&l, b)[i])
             fail_msg("%s, head %u: slot %u holds position %d, the CPU's %d", what, index, slot,
@@ -240,6 +243,7 @@ static void step(world *w, const item *items, uint32_t n_items, const char *what
     const uint32_t n_chunks = cut_items(w, items, n_items, cpu, cuda, &n_rows);
     for (uint32_t layer = 0; layer < LAYERS; layer++)
         step_layer(w, layer, cpu, cuda, n_chunks, n_rows, what);
+    w->cuda->ops->download(w->cuda, w->copy, w->cuda_pool, (size_t)w->n_pages * w->layout.page_bytes);
     for (uint32_t i = 0; i < n_items; i++) {
         items[i].sequence->length += items[i].n_tokens;
         for (uint32_t h = 0; h < LAYERS * w->s.n_kv_heads; h++)

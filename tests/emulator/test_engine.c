@@ -25,12 +25,12 @@ typedef struct run {
 } run;
 
 static const run samples[] = {
-    {.policy = "full", .prompt = 40, .answer = 8},
-    {.policy = "roco", .budget = 32, .prompt = 60, .answer = 12},
-    {.policy = "roco", .budget = 40, .prompt = 5, .answer = 44},
-    {.policy = "recency", .budget = 33, .prompt = 48, .answer = 6},
-    {.policy = "tova", .budget = 36, .prompt = 41, .answer = 6},
-    {.policy = "h2o", .budget = 32, .prompt = 50, .answer = 6},
+    {.policy = "full", .prompt = 40, .answer = 4},
+    {.policy = "roco", .budget = 32, .prompt = 60, .answer = 8},
+    {.policy = "roco", .budget = 33, .prompt = 25, .answer = 14},
+    {.policy = "recency", .budget = 33, .prompt = 48, .answer = 3},
+    {.policy = "tova", .budget = 36, .prompt = 41, .answer = 3},
+    {.policy = "h2o", .budget = 32, .prompt = 50, .answer = 3},
 };
 #define N_SAMPLES (sizeof samples / sizeof samples[0])
 
@@ -211,7 +211,7 @@ static void test_refusals(void **state)
     assert_int_equal(roco_source_open(path, &source, NULL), ROCO_OK);
     roco_engine_config config = {.source = source,
                                  .backend = "cuda",
-                                 .device = 3,
+                                 .device = 63,
                                  .precision = "f32",
                                  .threads = 1,
                                  .kv_pool_tokens = 2048,

@@ -1,0 +1,27 @@
+/* The same tests on a GPU: order and poison are its own affair. */
+#include "support_cuda.h"
+
+#include <stdio.h>
+
+static uint32_t n_checked, n_cases, every = 1;
+
+void support_cuda_start(int argc, char **argv)
+{
+    every = argc > 3 ? (uint32_t)atoi(argv[3]) : 1;
+}
+
+bool support_cuda_next(void)
+{
+    return n_cases++ % every == 0;
+}
+
+void support_cuda_count(uint32_t n_shapes)
+{
+    n_checked += n_shapes;
+}
+
+int support_cuda_end(int failed)
+{
+    printf("%u shapes\n", n_checked);
+    return failed;
+}
