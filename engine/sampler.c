@@ -46,20 +46,39 @@ static int by_probability(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-/* Every token that top_p or min_p can leave in, so that only few candidates need sorting. */
-static uint32_t collect_likely(const roco_sampling *s, const float *p, double total, uint32_t n_vocab, candidate *c)
+static double weigh(const candidate *c, uint32_t n)
 {
-    float low = s->min_p; /* the highest p is 1 */
-    if (s->top_p < 1.0f) {
-        /* All tokens under this bound weigh less than 1 - top_p together, so none of them is in the nucleus. */
-        float nucleus = (float)((1.0 - s->top_p) * total / n_vocab);
-        low = nucleus > low ? nucleus : low;
-    }
+    double total = 0;
+    for (uint32_t i = 0; i < n; i++)
+        total += c[i].p;
+    return total;
+}
+
+static uint32_t collect_from(const float *p, uint32_t n_vocab, float low, candidate *c)
+{
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_vocab; i++)
         if (p[i] >= low && p[i] > 0.0f)
             c[n++] = (candidate){p[i], (int32_t)i};
     return n;
+}
+
+/* Every token that top_p or min_p can leave in, so that only few candidates need sorting: the likely ones first, and
+ * less likely ones when those are no nucleus yet. */
+static uint32_t collect_likely(const roco_sampling *s, const float *p, double total, uint32_t n_vocab, candidate *c)
+{
+    float least = s->min_p, low = 0; /* the highest p is 1 */
+    if (s->top_p < 1.0f) {
+        /* All tokens under this bound weigh less than 1 - top_p together, so none of them is in the nucleus. */
+        const float nucleus = (float)((1.0 - s->top_p) * total / n_vocab);
+        least = nucleus > least ? nucleus : least;
+        low = 0x1p-6f;
+    }
+    for (;; low *= 0x1p-6f) {
+        const uint32_t n = collect_from(p, n_vocab, low > least ? low : least, c);
+        if (low <= least || weigh(c, n) >= s->top_p * total)
+            return n;
+    }
 }
 
 static void sift_down(candidate *heap, uint32_t n, uint32_t at)
@@ -109,14 +128,6 @@ static uint32_t cut(const roco_sampling *s, const candidate *c, uint32_t n, doub
     while (n > 1 && c[n - 1].p < s->min_p)
         n--;
     return n;
-}
-
-static double weigh(const candidate *c, uint32_t n)
-{
-    double total = 0;
-    for (uint32_t i = 0; i < n; i++)
-        total += c[i].p;
-    return total;
 }
 
 static int32_t pick(const candidate *c, uint32_t n, double goal)

@@ -180,6 +180,18 @@ static void test_long_rows(void **state)
     }
 }
 
+/* How many of n logits, highest first, make up a share of what all of them weigh. */
+static uint32_t nucleus_of(const float *sorted, uint32_t n, double share)
+{
+    double all = 0, nucleus = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++)
+        all += exp((double)sorted[i]);
+    while (nucleus < share * all)
+        nucleus += exp((double)sorted[count++]);
+    return count;
+}
+
 /* The k highest of many, and the nucleus of those, as sorting finds them. */
 static void test_filters_on_long_rows(void **state)
 {
@@ -189,25 +201,18 @@ static void test_filters_on_long_rows(void **state)
     uint64_t draw = 11;
     for (uint32_t i = 0; i < MANY; i++) {
         draw = draw * 6364136223846793005u + 1442695040888963407u;
-        sorted[i] = logits[i] = (float)(draw >> 40) / 4e6f;
+        sorted[i] = logits[i] = (float)(draw >> 40) / 3e6f;
     }
     qsort(sorted, MANY, sizeof *sorted, by_weight);
-    double all = 0, top = 0, nucleus = 0;
-    for (uint32_t i = 0; i < MANY; i++) {
-        all += exp((double)sorted[i]);
-        top += i < K ? exp((double)sorted[i]) : 0;
-    }
-    uint32_t n_of_top = 0, n_of_all = 0;
-    for (; nucleus < 0.5 * top; n_of_top++)
-        nucleus += exp((double)sorted[n_of_top]);
-    for (nucleus = 0; nucleus < 0.5 * all; n_of_all++)
-        nucleus += exp((double)sorted[n_of_all]);
+    const uint32_t n_of_top = nucleus_of(sorted, K, 0.5), n_of_all = nucleus_of(sorted, MANY, 0.5);
+    const uint32_t n_of_most = nucleus_of(sorted, MANY, 0.999); /* down to under a 64th of the likeliest */
     const struct {
         roco_sampling s;
         uint32_t last; /* place in the sorted row of the least likely token that may come */
     } rows[] = {{{.temperature = 1, .top_p = 1, .top_k = K}, K - 1},
                 {{.temperature = 1, .top_p = 0.5f, .top_k = K}, n_of_top - 1},
                 {{.temperature = 1, .top_p = 0.5f}, n_of_all - 1},
+                {{.temperature = 1, .top_p = 0.999f}, n_of_most},
                 {{.temperature = 1, .top_p = 1}, MANY - 1}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         float least = INFINITY;
