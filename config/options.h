@@ -22,6 +22,9 @@ typedef struct roco_options {
     const char *precision;     /* "auto" (int8 on quantised files, f32 on others) | "f32" | "int8" */
     int64_t device;            /* number of the GPU */
     int64_t threads;           /* compute threads; 0: one per core this process may use */
+    const char *rope_scaling;  /* "file" | "none" | "linear" | "dynamic" | "yarn" */
+    const char *rope_factor;   /* a number of 1 or more */
+    int64_t rope_original;     /* positions the model was trained on; 0: what its file says */
     int64_t context;           /* tokens; 0: what the model was made for */
 
     /* KV pool and eviction */

@@ -48,6 +48,12 @@ const roco_option_row roco_option_rows[] = {
     INT("threads", MODEL, threads, 0, 1024, "0", "compute threads; 0: one per core this process may use"),
     INT("context", MODEL, context, 0, INT32_MAX, "0",
         "tokens of prompt and answer together that one request may have; 0: what the model was made for"),
+    CHOICE("rope-scaling", MODEL, rope_scaling, "file|none|linear|dynamic|yarn", "file",
+           "how positions beyond those trained on are made; file: as the model says"),
+    TEXT("rope-factor", MODEL, rope_factor, 1, "FACTOR", "1",
+         "how many times the positions trained on rope-scaling makes room for, 1 to 1000"),
+    INT("rope-original", MODEL, rope_original, 0, INT32_MAX, "0",
+        "positions trained on, for rope-scaling; 0: what the model says"),
 
     SIZE("kv-pool-bytes", KV, kv_pool_bytes, 1024 * 1024, INT64_MAX, "2GiB",
          "memory of the KV pool, all requests together; used when kv-pool-tokens is 0"),

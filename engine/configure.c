@@ -28,6 +28,7 @@ roco_engine_config roco_engine_configure(const roco_options *o, const roco_sourc
         .precision = o->precision,
         .threads = o->threads ? (uint32_t)o->threads : usable_cores(),
         .context = (uint32_t)o->context,
+        .rope = {o->rope_scaling, o->rope_factor, (uint32_t)o->rope_original},
         .kv_type = kv_type_of(o),
         .kv_pool_bytes = (uint64_t)o->kv_pool_bytes,
         .kv_pool_tokens = (uint64_t)o->kv_pool_tokens,

@@ -143,6 +143,7 @@ static roco_status open_all(roco_engine *e, const roco_engine_config *config, ro
     roco_status status;
     if ((status = roco_model_family_find(config->source, &family, error)) ||
         (status = family->read_shape(config->source, &shape, error)) ||
+        (status = roco_shape_choose_rope(&shape, &config->rope, error)) ||
         (status = choose_precision(config, &precision, error)) || (status = describe(e, config, &shape, error)))
         return status;
     shape.n_context = e->info.n_context;

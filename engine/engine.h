@@ -11,6 +11,7 @@
 #include "config/options.h"
 #include "config/status.h"
 #include "engine/logprobs.h"
+#include "engine/rope_choice.h"
 #include "engine/sampler.h"
 #include "engine/source.h"
 #include "kernels/backend.h"
@@ -31,6 +32,7 @@ typedef struct roco_engine_config {
     const char *isa;           /* see roco_backend_config */
     uint32_t threads;
     uint32_t context; /* 0: the model's */
+    roco_rope_choice rope;
     roco_kv_type kv_type;
     uint64_t kv_pool_bytes;  /* used when kv_pool_tokens is 0 */
     uint64_t kv_pool_tokens; /* tokens of full cache over all layers and heads */

@@ -172,10 +172,9 @@ static roco_status parse_key(cursor *c, roco_source_key *key)
 static const char *foreign_type(uint32_t type)
 {
     static const char *const names[] = {
-        [9] = "Q8_1",     [10] = "Q2_K",  [11] = "Q3_K",   [15] = "Q8_K",  [16] = "IQ2_XXS", [17] = "IQ2_XS",
-        [18] = "IQ3_XXS", [19] = "IQ1_S", [20] = "IQ4_NL", [21] = "IQ3_S", [22] = "IQ2_S",   [23] = "IQ4_XS",
-        [24] = "I8",      [25] = "I16",   [26] = "I32",    [27] = "I64",   [28] = "F64",     [29] = "IQ1_M",
-        [34] = "TQ1_0",   [35] = "TQ2_0", [39] = "MXFP4",
+        [9] = "Q8_1",   [15] = "Q8_K",  [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S",
+        [21] = "IQ3_S", [22] = "IQ2_S", [24] = "I8",      [25] = "I16",    [26] = "I32",     [27] = "I64",
+        [28] = "F64",   [29] = "IQ1_M", [34] = "TQ1_0",   [35] = "TQ2_0",  [39] = "MXFP4",
     };
     return type < sizeof names / sizeof names[0] && names[type] ? names[type] : "unknown";
 }
@@ -186,7 +185,7 @@ static roco_status check_shape(roco_source_tensor *tensor, const char *name, roc
     if (!traits)
         return roco_fail(error, ROCO_UNSUPPORTED, name,
                          "tensor '%s' has type %" PRIu32 " (%s); roco reads F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, "
-                         "Q5_1, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS",
+                         "Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS",
                          name, (uint32_t)tensor->type, foreign_type((uint32_t)tensor->type));
     uint64_t values = 1;
     for (uint32_t i = 0; i < tensor->n_dims; i++) {

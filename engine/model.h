@@ -7,10 +7,12 @@
 #ifndef ROCO_ENGINE_MODEL_H
 #define ROCO_ENGINE_MODEL_H
 
+#include "engine/rope_choice.h"
 #include "engine/source.h"
 #include "kernels/backend.h"
 
-#define ROCO_MAX_ROPES 2u
+#define ROCO_MAX_ROPES   2u
+#define ROCO_MAX_CONTEXT (1u << 24)
 
 /* Rotary positions: pair i turns by frequency[i] at each position. */
 typedef struct roco_rope {
@@ -80,6 +82,12 @@ roco_status roco_model_family_find(const roco_source *source, const roco_model_f
 roco_status roco_model_open(const roco_model_family *family, const roco_shape *shape, const roco_source *source,
                             roco_backend *backend, roco_model *model, roco_error *error);
 void roco_model_close(roco_model *model, roco_backend *backend);
+
+/* model_rope.c: scales the shape's first rotary positions, those of the layers without a window, as chosen, and its
+ * context to the original positions times the factor. Factors that a file brings as tensors stay. ROCO_INVALID names
+ * the option.
+ */
+roco_status roco_shape_choose_rope(roco_shape *shape, const roco_rope_choice *choice, roco_error *error);
 
 /* True when the file's matrices are block-quantised: `--precision auto` then means int8. */
 bool roco_model_is_quantized(const roco_source *source);

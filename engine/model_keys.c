@@ -4,9 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#define MAX_CONTEXT (1u << 24)
-#define MAX_WIDTH   (1u << 17)
-#define MAX_VOCAB   (1u << 24)
+#define MAX_WIDTH (1u << 17)
+#define MAX_VOCAB (1u << 24)
 
 const char *roco_keys_name(roco_keys *keys, const char *name)
 {
@@ -120,7 +119,7 @@ void roco_keys_shape(roco_keys *keys, roco_shape *s)
     *s = (roco_shape){.n_ropes = 1, .embedding_scale = 1, .residual_scale = 1, .logit_scale = 1};
     double eps = 0;
     roco_keys_need_uint(keys, "block_count", 1, 1024, &s->n_layers);
-    roco_keys_need_uint(keys, "context_length", 1, MAX_CONTEXT, &s->n_context);
+    roco_keys_need_uint(keys, "context_length", 1, ROCO_MAX_CONTEXT, &s->n_context);
     roco_keys_need_uint(keys, "embedding_length", 1, MAX_WIDTH, &s->width);
     roco_keys_need_uint(keys, "feed_forward_length", 1, 4 * MAX_WIDTH, &s->ffn_width);
     roco_keys_need_uint(keys, "attention.head_count", 1, 4096, &s->n_heads);

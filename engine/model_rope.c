@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* YaRN lengthens the logits a little too: 0.1 ln(factor) + 1 on both queries and keys (the paper's equation 22). */
 static void read_yarn(roco_keys *keys, uint32_t n_context, double factor, roco_rope *rope)
@@ -58,6 +59,49 @@ static double base_of(const roco_rope *rope, uint32_t dim, uint32_t n_context)
     if (rope->dynamic_factor <= 0 || stretch <= 1 || dim <= 2)
         return rope->base;
     return rope->base * pow(rope->dynamic_factor * stretch - (rope->dynamic_factor - 1), (double)dim / (dim - 2));
+}
+
+static roco_status read_factor(const roco_rope_choice *choice, double *out, roco_error *error)
+{
+    char *end = NULL;
+    *out = choice->factor ? strtod(choice->factor, &end) : 1;
+    if (choice->factor && (end == choice->factor || *end || !(*out >= 1 && *out <= 1000)))
+        return roco_fail(error, ROCO_INVALID, "rope-factor", "rope-factor is '%.40s' (a number of 1 to 1000)",
+                         choice->factor);
+    return ROCO_OK;
+}
+
+roco_status roco_shape_choose_rope(roco_shape *shape, const roco_rope_choice *choice, roco_error *error)
+{
+    double factor;
+    roco_rope *rope = &shape->ropes[0];
+    if (!choice->scaling || !strcmp(choice->scaling, "file"))
+        return ROCO_OK;
+    roco_status status = read_factor(choice, &factor, error);
+    if (status)
+        return status;
+    const double known = rope->yarn_original > 0      ? rope->yarn_original
+                         : rope->dynamic_original > 0 ? rope->dynamic_original
+                                                      : shape->n_context;
+    const double original = choice->original ? choice->original : known;
+    *rope = (roco_rope){.base = rope->base, .scale = 1, .magnitude = 1};
+    if (!strcmp(choice->scaling, "none"))
+        factor = 1;
+    if (!strcmp(choice->scaling, "linear"))
+        rope->scale = 1 / factor;
+    if (!strcmp(choice->scaling, "yarn"))
+        *rope = (roco_rope){.base = rope->base,
+                            .scale = 1 / factor,
+                            .magnitude = 0.1 * log(factor) + 1,
+                            .yarn_original = original,
+                            .yarn_fast = 32,
+                            .yarn_slow = 1};
+    if (!strcmp(choice->scaling, "dynamic")) {
+        rope->dynamic_factor = factor;
+        rope->dynamic_original = original;
+    }
+    shape->n_context = (uint32_t)fmin(original * factor, ROCO_MAX_CONTEXT);
+    return ROCO_OK;
 }
 
 /* The pair that turns `turns` times over the original positions, as a real number. */

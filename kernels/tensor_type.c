@@ -261,6 +261,22 @@ static void dequantize_q3_k(const void *in, float *out, size_t n)
     }
 }
 
+/* scales[16], two bits[64], d f16, dmin f16. Runs of 16 values are as in Q3_K; the low nibble of a run's byte is its
+ * scale, the high one its minimum, which is subtracted. */
+static void dequantize_q2_k(const void *in, float *out, size_t n)
+{
+    const uint8_t *block = in;
+    for (size_t i = 0; i < n; i += SUPER, block += 84) {
+        float d = load_half(block + 80), dmin = load_half(block + 82);
+        for (size_t s = 0; s < 16; s++) {
+            float step = d * (float)(block[s] & 15), base = dmin * (float)(block[s] >> 4);
+            const uint8_t *q = block + 16 + 32 * (s / 8) + 16 * (s % 2);
+            for (size_t j = 0; j < 16; j++)
+                out[i + 16 * s + j] = step * (float)(q[j] >> (s / 2 % 4 * 2) & 3) - base;
+        }
+    }
+}
+
 const int8_t roco_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /* d f16, nibbles[16] */
@@ -302,6 +318,7 @@ static const roco_type_traits table[] = {
     {ROCO_TYPE_Q4_K, "Q4_K", SUPER, 144, dequantize_q4_k},
     {ROCO_TYPE_Q5_K, "Q5_K", SUPER, 176, dequantize_q5_k},
     {ROCO_TYPE_Q6_K, "Q6_K", SUPER, 210, dequantize_q6_k},
+    {ROCO_TYPE_Q2_K, "Q2_K", SUPER, 84, dequantize_q2_k},
     {ROCO_TYPE_Q3_K, "Q3_K", SUPER, 110, dequantize_q3_k},
     {ROCO_TYPE_IQ4_NL, "IQ4_NL", SMALL, 18, dequantize_iq4_nl},
     {ROCO_TYPE_IQ4_XS, "IQ4_XS", SUPER, 136, dequantize_iq4_xs},

@@ -14,6 +14,7 @@ typedef enum roco_tensor_type {
     ROCO_TYPE_Q5_0 = 6,
     ROCO_TYPE_Q5_1 = 7,
     ROCO_TYPE_Q8_0 = 8,
+    ROCO_TYPE_Q2_K = 10,
     ROCO_TYPE_Q3_K = 11,
     ROCO_TYPE_Q4_K = 12,
     ROCO_TYPE_Q5_K = 13,

@@ -182,6 +182,15 @@ static void round_block(const float *x, block_parts *out)
     }
 }
 
+/* Each 16 values have a scale and a minimum of their own, which no panel has room for: rounded, as floats are, to what
+ * Q8_0 would hold, an error of a hundredth of a two-bit step. */
+static void read_q2_k(const uint8_t *row, uint32_t b, block_parts *out)
+{
+    float x[8 * ROCO_BLOCK];
+    roco_type_find(ROCO_TYPE_Q2_K)->dequantize(row + (size_t)(b / 8) * 84, x, 8 * ROCO_BLOCK);
+    round_block(x + b % 8 * ROCO_BLOCK, out);
+}
+
 static void read_floats(roco_tensor_type type, const uint8_t *block, block_parts *out)
 {
     float x[ROCO_BLOCK];
@@ -223,6 +232,7 @@ static const packed_format *format_of(roco_tensor_type type)
         {ROCO_TYPE_Q4_K, ROCO_ELEMENT_U4, ROCO_SCALES_SUPER_MIN, 0, read_q4_k},
         {ROCO_TYPE_Q5_K, ROCO_ELEMENT_U8, ROCO_SCALES_SUPER_MIN, 0, read_q5_k},
         {ROCO_TYPE_Q6_K, ROCO_ELEMENT_U8, ROCO_SCALES_SPLIT, 5, read_q6_k},
+        {ROCO_TYPE_Q2_K, ROCO_ELEMENT_U8, ROCO_SCALES_ONE, 7, read_q2_k},
         {ROCO_TYPE_Q3_K, ROCO_ELEMENT_U8, ROCO_SCALES_SPLIT, 2, read_q3_k},
         {ROCO_TYPE_IQ4_NL, ROCO_ELEMENT_U8, ROCO_SCALES_ONE, 7, read_iq4_nl},
         {ROCO_TYPE_IQ4_XS, ROCO_ELEMENT_U8, ROCO_SCALES_SPLIT, 7, read_iq4_xs},

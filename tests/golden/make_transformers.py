@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Logits that transformers (float32, eager attention, on the CPU) gives for the tiny models of folders.py.
 
-    make_transformers.py [--model FILE.gguf TEXT]
+    make_transformers.py                        writes transformers.npz
+    make_transformers.py GEMMA3.gguf IDS.json   writes gemma3_transformers.json
 
-Writes transformers.npz: for each model the logits at some positions of folders.tokens_of. The models themselves are
-seeded, so they are made again by whoever compares. Needs: torch, transformers, numpy, gguf.
+transformers.npz: for each tiny model the logits at some positions of folders.tokens_of. The models themselves are
+seeded, so they are made again by whoever compares. gemma3_transformers.json: -log p of each of the first 1,024 ids with the
+file's weights dequantised. Needs: torch, transformers, numpy, gguf.
 """
+import json
 import pathlib
+import sys
 import tempfile
 
 import numpy as np
@@ -31,8 +35,37 @@ def logits_of(name):
             return model.eval()(torch.tensor([folders.tokens_of(config)]), use_cache=False).logits[0].numpy()
 
 
+def gemma(path, ids):
+    import gguf
+    reader = gguf.GGUFReader(path)
+    get = lambda key: reader.fields["gemma3." + key].contents()
+    tensors = {}
+    for t in reader.tensors:
+        w = gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float32).reshape([int(n) for n in t.shape[::-1]])
+        tensors[folders.name_of(t.name, {"post_norms": True})] = w - 1 if t.name.endswith("norm.weight") else w
+    config = {"model_type": "gemma3_text", "hidden_size": get("embedding_length"), "intermediate_size": get("feed_forward_length"),
+              "num_hidden_layers": get("block_count"), "num_attention_heads": get("attention.head_count"),
+              "num_key_value_heads": get("attention.head_count_kv"), "head_dim": get("attention.key_length"),
+              "vocab_size": len(tensors["model.embed_tokens.weight"]), "max_position_embeddings": get("context_length"),
+              "rms_norm_eps": get("attention.layer_norm_rms_epsilon"), "rope_theta": get("rope.freq_base"),
+              "rope_local_base_freq": 10000.0, "sliding_window": get("attention.sliding_window"), "sliding_window_pattern": 6,
+              "query_pre_attn_scalar": get("attention.key_length"), "hidden_activation": "gelu_pytorch_tanh",
+              "tie_word_embeddings": True}
+    with tempfile.TemporaryDirectory() as folder:
+        folders.write_folder(folder, config, tensors)
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+        with torch.no_grad():
+            z = model.eval()(torch.tensor([ids]), use_cache=False).logits[0]
+    p = torch.log_softmax(z.double(), -1)
+    return [round(-float(p[i, ids[i + 1]]), 5) for i in range(len(ids) - 1)]
+
+
 def main():
     torch.set_num_threads(1)
+    if len(sys.argv) == 3:
+        ids = json.load(open(sys.argv[2]))[:1024]
+        json.dump({"ids": ids, "nll": gemma(sys.argv[1], ids)}, open(HERE / "gemma3_transformers.json", "w"))
+        return
     out = {}
     for name in [*families_reference.TINY, *folders.EXTRA]:
         z = logits_of(name)

@@ -213,3 +213,20 @@ def test_info_shows_a_folder(build, tmp_path):
     assert done.returncode == 0
     for words in "safetensors, 2 files", "BF16", "llama.block_count", "architecture  llama":
         assert words in done.stdout
+
+
+@pytest.mark.parametrize("kind, name", [("linear", "llama linear"), ("yarn", "llama yarn"), ("dynamic", "llama dynamic"),
+                                        ("none", "llama")])
+def test_scaling_by_option_is_that_of_a_file(build, tmp_path, kind, name):
+    wanted, tensors = folders.tiny(name)
+    ids = folders.tokens_of(wanted)
+    folders.write_folder(tmp_path / "file", wanted, tensors)
+    given = wanted.get("rope_scaling") or {"factor": 1}
+    original = given.get("original_max_position_embeddings", wanted["max_position_embeddings"])
+    plain = {k: v for k, v in wanted.items() if k != "rope_scaling"}
+    other = {"rope_scaling": {"type": "linear", "factor": 3}} if kind == "none" else {}
+    folders.write_folder(tmp_path / "option", {**plain, **other, "max_position_embeddings": original}, tensors)
+    probe(build, tmp_path / "file", ids, "--logits", tmp_path / "file/logits")
+    probe(build, tmp_path / "option", ids, "--logits", tmp_path / "option/logits", "--rope-scaling", kind,
+          "--rope-factor", given["factor"])
+    assert np.array_equal(logits(tmp_path / "file/logits", len(ids)), logits(tmp_path / "option/logits", len(ids)))

@@ -59,6 +59,22 @@ def test_perplexity_is_the_references(build, ids):
     assert abs(int8 / expected - 1) < 5e-3
 
 
+def test_every_token_is_as_likely_as_transformers_says(build, ids):
+    """1,024 tokens; transformers in float32 with the same weights, dequantised (make_transformers.py)."""
+    golden = json.load(open(GOLDEN / "gemma3_transformers.json"))
+    assert json.load(open(ids))[:1024] == golden["ids"]
+    logits = ids.parent / "logits"
+    f32 = perplexity(build, ids, "--tokens", 300, "--precision", "f32", "--kv-type", "f32", "--logits", logits)
+    z = np.fromfile(logits, np.float32).reshape(300, -1)[:299]
+    z -= z.max(-1, keepdims=True)
+    nll = np.log(np.exp(z).sum(-1)) - z[np.arange(299), golden["ids"][1:300]]
+    assert np.abs(nll - golden["nll"][:299]).max() < 1e-3
+    int8 = perplexity(build, ids, "--tokens", 1024, "--precision", "int8", "--kv-type", "f16")
+    print(f"perplexity of 300 tokens: {f32:.4f}; of 1,024: {int8:.4f}, transformers {np.exp(np.mean(golden['nll'])):.4f}")
+    assert abs(f32 / np.exp(np.mean(golden["nll"][:299])) - 1) < 1e-4
+    assert abs(int8 / np.exp(np.mean(golden["nll"])) - 1) < 5e-3
+
+
 def test_a_budget_costs_little(build, ids):
     full = perplexity(build, ids, "--tokens", 1024, "--precision", "int8")
     roco = perplexity(build, ids, "--tokens", 1024, "--precision", "int8", "--policy", "roco", "--budget", 256)

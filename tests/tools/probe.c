@@ -3,7 +3,7 @@
  *     probe MODEL IDS.json [--tokens N] [--decode N] [--policy P] [--budget B] [--head-budgets FILE] [--stride N]
  * [--precision P]
  *           [--kv-type T] [--isa I] [--threads N] [--step-tokens N] [--logits OUT] [--kept OUT] [--nll] [--company N]
- *           [--profile OUT] [--mass] [--by-rank]
+ *           [--rope-scaling S] [--rope-factor F] [--profile OUT] [--mass] [--by-rank]
  *
  * --decode N feeds the last N ids one by one, as decode does. --logits writes float32 [tokens, vocabulary]; --kept
  * writes a line "layer head position position ..." per head, ascending; --nll prints the mean of -log p of ids[1..].
@@ -24,7 +24,8 @@
 #include <string.h>
 
 typedef struct options {
-    const char *model, *ids, *policy, *head_budgets, *precision, *kv_type, *isa, *logits, *kept, *profile;
+    const char *model, *ids, *policy, *head_budgets, *precision, *kv_type, *isa, *rope_scaling, *rope_factor, *logits,
+        *kept, *profile;
     uint32_t tokens, decode, budget, stride, threads, step_tokens, company;
     bool nll, mass, by_rank;
 } options;
@@ -81,6 +82,8 @@ static options parse(int argc, char **argv)
         {"--precision", &o.precision, NULL},
         {"--kv-type", &o.kv_type, NULL},
         {"--isa", &o.isa, NULL},
+        {"--rope-scaling", &o.rope_scaling, NULL},
+        {"--rope-factor", &o.rope_factor, NULL},
         {"--logits", &o.logits, NULL},
         {"--kept", &o.kept, NULL},
         {"--profile", &o.profile, NULL},
@@ -305,6 +308,7 @@ int main(int argc, char **argv)
                                  .backend = "cpu",
                                  .precision = o.precision,
                                  .isa = o.isa,
+                                 .rope = {o.rope_scaling, o.rope_factor, 0},
                                  .threads = o.threads,
                                  .kv_type = kv_type,
                                  .kv_pool_tokens = 8192,

@@ -162,6 +162,7 @@ void gguf_quantize(roco_tensor_type type, const float *values, size_t n, roco_bu
         case ROCO_TYPE_Q4_K: super_block(x, 4, out); break;
         case ROCO_TYPE_Q5_K: super_block(x, 5, out); break;
         case ROCO_TYPE_Q6_K: q6_k(x, out); break;
+        case ROCO_TYPE_Q2_K:
         case ROCO_TYPE_Q3_K:
         case ROCO_TYPE_IQ4_NL:
         case ROCO_TYPE_IQ4_XS: ROCO_CHECK(!"a type this writer knows"); break;

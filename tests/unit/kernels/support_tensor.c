@@ -59,6 +59,10 @@ static void fill_block(support_random *random, roco_tensor_type type, uint8_t *b
     case ROCO_TYPE_IQ4_NL:
     case ROCO_TYPE_IQ4_XS:
     case ROCO_TYPE_Q8_0: put_f16(random, block); break;
+    case ROCO_TYPE_Q2_K:
+        put_f16(random, block + 80);
+        put_f16(random, block + 82);
+        break;
     case ROCO_TYPE_Q3_K: put_f16(random, block + 108); break;
     case ROCO_TYPE_Q6_K: put_f16(random, block + 208); break;
     default: put_f16(random, block); put_f16(random, block + 2);

@@ -98,18 +98,20 @@ static void int8_is_what_it_says(void **state)
     }
 }
 
-/* Matrices of floats as integers: each weight within half a step of what the file says, a step being a 127th of the
- * block's largest, rounded to f16; products are those of the rounded weights; odd widths stay floats. */
+/* Matrices of floats, and of Q2_K, as integers: each weight within half a step of what the file says, a step being a
+ * 127th of the block's largest, rounded to f16; products are those of the rounded weights; odd widths stay floats. */
 static void floats_become_integers(void **state)
 {
     enum { ROWS = 40, COLS = 256, ODD = 40, N = 3 };
-    static const roco_tensor_type types[] = {ROCO_TYPE_F32, ROCO_TYPE_F16, ROCO_TYPE_BF16};
+    static const roco_tensor_type types[] = {ROCO_TYPE_F32, ROCO_TYPE_F16, ROCO_TYPE_BF16, ROCO_TYPE_Q2_K};
     support_random random = {.state = 6};
     int32_t ids[ROWS];
     for (int32_t i = 0; i < ROWS; i++)
         ids[i] = i;
-    for (uint32_t t = 0; t < 3; t++)
+    for (uint32_t t = 0; t < 4; t++)
         for (uint32_t cols = ODD; cols <= COLS; cols += COLS - ODD) {
+            if (cols % roco_type_find(types[t])->block_values)
+                continue;
             roco_tensor_view view = support_tensor_open(&random, types[t], ROWS, cols);
             float *w = support_tensor_floats(&view), got[ROWS * COLS], x[N * COLS], out[2][N * ROWS];
             float *outs[2][1] = {{out[0]}, {out[1]}};
