@@ -137,6 +137,18 @@ void roco_dfa_trim(roco_grammar *g, roco_dfa *dfa)
 
 /* --- made from little --- */
 
+roco_dfa *roco_dfa_any(roco_grammar *g)
+{
+    roco_dfa *dfa = roco_dfa_open(g, 2);
+    if (!dfa || roco_dfa_add(g, dfa, true) == ROCO_DFA_DEAD) {
+        roco_dfa_close(dfa);
+        return NULL;
+    }
+    dfa->starts[1] = 1;
+    dfa->next[1] = 0;
+    return dfa;
+}
+
 roco_dfa *roco_dfa_length(roco_grammar *g, uint32_t min, uint32_t max)
 {
     roco_dfa *dfa = roco_dfa_open(g, 1);

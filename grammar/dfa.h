@@ -23,6 +23,8 @@ void roco_dfa_close(roco_dfa *dfa);
 
 /* From an expression of EMPTY, NOTHING, CHARS, SEQUENCE, CHOICE and REPEAT. */
 roco_dfa *roco_dfa_from_expr(roco_grammar *grammar, roco_expr expr);
+/* Any text but those with NUL, which JSON strings here never hold. */
+roco_dfa *roco_dfa_any(roco_grammar *grammar);
 /* Any text of min..max characters (max ROCO_UNLIMITED: without end). */
 roco_dfa *roco_dfa_length(roco_grammar *grammar, uint32_t min, uint32_t max);
 /* Exactly these texts, UTF-8. */

@@ -191,6 +191,12 @@ static bool refuse_true(roco_schema *s, const roco_json_value *schema, const roc
            refuse(s, schema, value, facts);
 }
 
+/* What is not nothing is anything. */
+static bool refuse_not(roco_schema *s, const roco_json_value *schema, const roco_json_value *value, roco_facts *facts)
+{
+    return value->kind == ROCO_JSON_FALSE || refuse(s, schema, value, facts);
+}
+
 static bool refuse_some(roco_schema *s, const roco_json_value *schema, const roco_json_value *value, roco_facts *facts)
 {
     return (value->kind == ROCO_JSON_OBJECT && !value->child) || refuse(s, schema, value, facts);
@@ -228,7 +234,7 @@ static const struct keyword {
     {"unevaluatedProperties", read_schema, ROCO_TYPE_OBJECT},
     {"propertyNames", read_schema, ROCO_TYPE_OBJECT},
     {"required", read_required, ROCO_TYPE_OBJECT},
-    {"not", refuse_some, 0},
+    {"not", refuse_not, 0},
     {"if", refuse, 0},
     {"then", refuse, 0},
     {"else", refuse, 0},

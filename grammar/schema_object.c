@@ -48,7 +48,11 @@ static roco_dfa *pattern_dfa(roco_schema *s, const roco_json_value *pattern)
         roco_schema_fail(s, status, pattern, "", error.message);
         return NULL;
     }
-    return roco_dfa_from_expr(s->grammar, expr);
+    roco_dfa *found = roco_dfa_from_expr(s->grammar, expr), *any = roco_dfa_any(s->grammar);
+    roco_dfa *both = roco_dfa_both(s->grammar, found, any);
+    roco_dfa_close(found);
+    roco_dfa_close(any);
+    return both;
 }
 
 /* Adds the schemas of patternProperties that a name matches; whether there was one. */
@@ -284,7 +288,7 @@ static void find_others(object *o)
     if (others && !patterns && o->n == 0 && !o->names) {
         roco_expr_push(g, &list, roco_json_member(g, roco_grammar_json(g)->string, other_value(o, NULL, NULL)));
     } else {
-        roco_dfa *rest = roco_dfa_length(g, 0, ROCO_UNLIMITED);
+        roco_dfa *rest = roco_dfa_any(g);
         add_patterns(o, &list, &rest);
         if (others && rest)
             roco_expr_push(g, &list, member_of(o, free_names(o, rest), other_value(o, NULL, NULL)));

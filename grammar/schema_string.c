@@ -92,7 +92,7 @@ static roco_dfa *narrow(roco_schema *s, roco_dfa *dfa, roco_dfa *more)
 
 roco_dfa *roco_schema_string_dfa(roco_schema *s, const roco_facts *facts)
 {
-    roco_dfa *dfa = roco_dfa_length(s->grammar, 0, ROCO_UNLIMITED);
+    roco_dfa *dfa = roco_dfa_any(s->grammar);
     for (uint32_t i = 0; dfa && i < facts->n_patterns; i++)
         if (binds(facts, i)) {
             const roco_expr expr = pattern_expr(s, facts, i, false);

@@ -1,11 +1,11 @@
-/* Compiles constraints and plays them without a model, for tests/model/test_grammar.py: one JSON object a line in, one
- * out.
+/* Compiles constraints and plays them without a model, for tests/model/test_constraints.py: one JSON object a line in,
+ * one out.
  *
  *   grammar VOCABULARY     a GGUF file, or "bytes"
  *   in:  {"kind": "schema" | "regex" | "gbnf" | "object", "source": ..., "samples": n, "seed": n, "most": tokens,
  *         "texts": [...]}
- *   out: {"error": "...", "status": -1} or {"samples": [text, or null when it did not end], "accepts": [...],
- *         "compile_ms": ..., "masks": ..., "walks": ..., "mask_ns": ...}
+ *   out: {"error": "...", "status": -1} or {"samples": [text, or null when it did not end or holds NUL], "accepts":
+ * [...], "compile_ms": ..., "masks": ..., "walks": ..., "mask_ns": ...}
  */
 #include "config/clock.h"
 #include "engine/tokenizer.h"
@@ -109,6 +109,7 @@ static cJSON *sample(player *p, roco_constraint *constraint, int most)
         }
     }
     roco_matcher_close(m);
+    ended = ended && strlen(text.data) == text.size; /* JSON here is written by cJSON, which ends at NUL */
     cJSON *out = status ? cJSON_CreateNumber(status) : ended ? cJSON_CreateString(text.data) : cJSON_CreateNull();
     roco_buffer_free(&text);
     return out;
