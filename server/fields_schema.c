@@ -32,7 +32,7 @@ static void write_quoted(roco_json_out *out, const char *schema)
 
 static void write_bound(roco_json_out *out, const char *name, double bound)
 {
-    roco_json_format(out, ",\"%s\":%.17g", name, bound);
+    roco_json_format(out, ",\"%s\":%.16g", name, bound);
 }
 
 /* The members that say which values are taken; null always is, unless the field must be there. */

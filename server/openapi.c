@@ -9,8 +9,19 @@
     "\"type\":{\"type\":\"string\"},\"param\":{\"type\":[\"string\",\"null\"]},\"code\":{\"type\":[\"string\","        \
     "\"null\"]}}}}}"
 
-static const char failure[] = "{\"description\":\"%s\",\"content\":{\"application/json\":{\"schema\":"
-                              "{\"$ref\":\"#/components/schemas/Error\"}}}}";
+#define ANTHROPIC_ERROR_SCHEMA                                                                                         \
+    "{\"type\":\"object\",\"required\":[\"type\",\"error\"],\"properties\":{\"type\":{\"const\":\"error\"},\"error\":" \
+    "{"                                                                                                                \
+    "\"type\":\"object\",\"required\":[\"type\",\"message\"],\"properties\":{\"type\":{\"type\":\"string\"},"          \
+    "\"message\":{\"type\":\"string\"}}}}}"
+
+static void write_failure(roco_json_out *out, const roco_route *route, const char *statuses, const char *what)
+{
+    roco_json_format(out,
+                     "\"%s\":{\"description\":\"%s\",\"content\":{\"application/json\":{\"schema\":"
+                     "{\"$ref\":\"#/components/schemas/%s\"}}}}",
+                     statuses, what, route->anthropic ? "AnthropicError" : "Error");
+}
 
 static bool streams(const roco_field *f)
 {
@@ -32,10 +43,9 @@ static void write_replies(roco_json_out *out, const roco_route *route)
             roco_json_raw(out, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}");
         roco_json_raw(out, "}},");
     }
-    roco_json_raw(out, "\"4XX\":");
-    roco_json_format(out, failure, "refused");
-    roco_json_raw(out, ",\"5XX\":");
-    roco_json_format(out, failure, "failed, or not now");
+    write_failure(out, route, "4XX", "refused");
+    roco_json_raw(out, ",");
+    write_failure(out, route, "5XX", "failed, or not now");
     roco_json_raw(out, "}");
 }
 
@@ -80,6 +90,6 @@ void roco_handle_openapi(roco_exchange *exchange, void *context)
                         "\"security\":[{},{\"key\":[]}],");
     write_paths(&out);
     roco_json_raw(&out, ",\"components\":{\"securitySchemes\":{\"key\":{\"type\":\"http\",\"scheme\":\"bearer\"}},"
-                        "\"schemas\":{\"Error\":" ERROR_SCHEMA "}}}");
+                        "\"schemas\":{\"Error\":" ERROR_SCHEMA ",\"AnthropicError\":" ANTHROPIC_ERROR_SCHEMA "}}}");
     roco_json_reply(&out, exchange);
 }

@@ -74,6 +74,14 @@ def test_required_fields_are_required(server, description):
                 assert reply.status_code == 400 and name in reply.json()["error"]["message"]
 
 
+def test_errors_have_the_described_form(server, description):
+    for path in PLAIN:
+        reference = description["paths"][path]["post"]["responses"]["4XX"]["content"]["application/json"]["schema"]["$ref"]
+        schema = description["components"]["schemas"][reference.rpartition("/")[2]]
+        error = requests.post(server.url + path, json={"tokens": 7, "kv_budget": "much"}, timeout=10).json()
+        assert set(schema["required"]) <= error.keys() and set(schema["properties"]["error"]["required"]) <= error["error"].keys()
+
+
 def test_embeddings_are_refused_with_the_reason(server):
     for body in ({"input": "a", "model": "x"}, [], {"input": ["a", 1]}):
         reply = requests.post(server.url + "/v1/embeddings", data=json.dumps(body), timeout=10,
