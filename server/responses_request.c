@@ -150,7 +150,7 @@ roco_status roco_responses_repeat(const cJSON *object, const roco_completion_par
     }
     status = status ? status
                     : roco_buffer_append_format(out,
-                                                ",\"parallel_tool_calls\":%s,\"temperature\":%.17g,\"top_p\":%.17g,"
+                                                ",\"parallel_tool_calls\":%s,\"temperature\":%.15g,\"top_p\":%.15g,"
                                                 "\"background\":false,\"previous_response_id\":null,\"store\":false,"
                                                 "\"truncation\":\"disabled\",\"service_tier\":\"default\"",
                                                 params->parallel_tool_calls ? "true" : "false", params->temperature,

@@ -110,6 +110,12 @@ def test_what_is_refused(server, body, param, words):
     assert reply.status_code == 400 and error["param"] == param and words in error["message"], error
 
 
+def test_numbers_are_repeated_as_they_came(server):
+    body = {"input": "x", "max_output_tokens": 1, "temperature": 0.7, "top_p": 0.9}
+    raw = requests.post(server.url + "/v1/responses", json=body, timeout=60).text
+    assert '"temperature":0.7,"top_p":0.9,' in raw
+
+
 def test_embeddings_say_what_the_server_is_for(client):
     with pytest.raises(openai.BadRequestError, match="makes no embeddings"):
         client.embeddings.create(model="x", input="x")
