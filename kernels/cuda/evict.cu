@@ -162,6 +162,7 @@ __global__ void evict(roco_cuda_layer l, unsigned first_entry)
         return;
     const head_cache c = open_cache(l, chunk, kv_head);
     if (!c.staged) {
+        __syncthreads(); /* all have read what the head held */
         if (threadIdx.x == 0 && chunk->is_last)
             c.head->held = c.n_old;
         return;

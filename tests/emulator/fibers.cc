@@ -275,8 +275,8 @@ void map_stacks()
 
 void *fresh(size_t bytes)
 {
-    void *memory = aligned_alloc(16, bytes ? bytes : 16);
-    if (memory == nullptr)
+    void *memory = nullptr;
+    if (posix_memalign(&memory, 16, bytes ? bytes : 16) != 0)
         abort();
     memset(memory, m.poison, bytes);
     m.launch_memory.push_back(memory);
