@@ -8,7 +8,7 @@
 
 #include "config/options.h"
 #include "config/status.h"
-#include "server/http.h"
+#include "http/http.h"
 
 #include <stdbool.h>
 #include <uv.h>

@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 #include "engine/tokenizer.h"
 #include "scheduler/scheduler.h"
-#include "server/account.h"
+#include "http/account.h"
 #include "server/app.h"
 #include "server/chat_template.h"
 #include "server/faults.h"

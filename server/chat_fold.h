@@ -5,7 +5,7 @@
 
 #include "chat/value.h"
 #include "server/chat_template.h"
-#include "server/json.h"
+#include "http/json.h"
 
 /* `messages` are those of roco_messages_read, and may be changed. `tools`: the request's, checked; NULL: none. The
  * words are the program's own; what they hold of the request stays foreign. ROCO_NO_MEMORY, ROCO_TOO_LARGE. */

@@ -3,7 +3,7 @@
 
 #include "server/chat_prompt.h"
 #include "server/constraints.h"
-#include "server/json.h"
+#include "http/json.h"
 #include "server/responses_request.h"
 #include "server/tool_grammar.h"
 

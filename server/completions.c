@@ -3,7 +3,7 @@
 #include "config/clock.h"
 #include "config/log.h"
 #include "server/logprobs.h"
-#include "server/sse.h"
+#include "http/sse.h"
 #include "server/writer.h"
 
 #include <stdio.h>

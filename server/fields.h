@@ -8,7 +8,7 @@
 #define ROCO_SERVER_FIELDS_H
 
 #include "config/status.h"
-#include "server/json.h"
+#include "http/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>

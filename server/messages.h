@@ -3,7 +3,7 @@
 #define ROCO_SERVER_MESSAGES_H
 
 #include "chat/value.h"
-#include "server/json.h"
+#include "http/json.h"
 
 /* Where foreign bytes come from, as bits: of a message's content whether it is the last one, and whose. */
 enum { ROCO_FROM_REQUEST = 1, ROCO_FROM_LAST_MESSAGE = 2, ROCO_FROM_ROLE = 4 /* times 1 + index in roco_roles */ };

@@ -5,7 +5,7 @@
 
 #include "scheduler/counters.h"
 #include "server/app_state.h"
-#include "server/json.h"
+#include "http/json.h"
 
 typedef struct roco_metrics {
     const char *model_id;

@@ -1,5 +1,5 @@
 /* Metrics by owner of API keys. The labels are the names in the key file, so their number is bounded. Loop thread. */
-#include "server/auth.h"
+#include "http/auth.h"
 #include "server/metrics.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* GET /v1/models: the one model, with what a client may want to know of its cache beside OpenAI's fields. */
 #include "server/app_state.h"
-#include "server/json.h"
+#include "http/json.h"
 
 #include <string.h>
 

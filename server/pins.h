@@ -5,7 +5,7 @@
 #include "chat/template.h"
 #include "engine/tokenizer.h"
 #include "scheduler/scheduler.h"
-#include "server/json.h"
+#include "http/json.h"
 
 /* Ascending, apart from each other. */
 typedef struct roco_pins {

@@ -3,7 +3,7 @@
 #include "server/ready.h"
 
 #include "config/options.h"
-#include "server/http_tls.h"
+#include "http/tls.h"
 
 #include <errno.h>
 #include <netdb.h>

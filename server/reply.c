@@ -1,7 +1,7 @@
 /* From status codes to what clients see. Loop thread. */
 #include "server/reply.h"
 
-#include "server/http_errors.h"
+#include "http/errors.h"
 
 unsigned roco_problem_http(const roco_problem *problem)
 {

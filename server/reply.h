@@ -3,8 +3,8 @@
 #define ROCO_SERVER_REPLY_H
 
 #include "config/status.h"
-#include "server/http.h"
-#include "server/json.h"
+#include "http/http.h"
+#include "http/json.h"
 
 /* Why a request is refused, in the terms of the API. */
 typedef struct roco_problem {

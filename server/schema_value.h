@@ -3,7 +3,7 @@
 #define ROCO_SERVER_SCHEMA_VALUE_H
 
 #include "grammar/value.h"
-#include "server/json.h"
+#include "http/json.h"
 
 /* The same tree. Borrows the strings of `json`, which must stay as it is until roco_schema_value_free. NULL when out of
  * memory. Returns owned. */

@@ -12,8 +12,8 @@
 #include "config/clock.h"
 #include "config/log.h"
 #include "config/options.h"
-#include "server/auth.h"
-#include "server/http_tls.h"
+#include "http/auth.h"
+#include "http/tls.h"
 
 #include <errno.h>
 #include <inttypes.h>

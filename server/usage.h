@@ -4,7 +4,7 @@
 
 #include "kernels/policy.h"
 #include "server/choice.h"
-#include "server/json.h"
+#include "http/json.h"
 
 typedef struct roco_usage {
     uint64_t prompt_tokens; /* each prompt once */

@@ -1,9 +1,9 @@
 /* What the writers share. */
 #include "server/writer.h"
 
-#include "server/http_errors.h"
+#include "http/errors.h"
 #include "server/logprobs.h"
-#include "server/sse.h"
+#include "http/sse.h"
 
 #include <string.h>
 

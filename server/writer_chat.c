@@ -1,5 +1,5 @@
 /* OpenAI's chat.completion objects, whole or in chunks. */
-#include "server/sse.h"
+#include "http/sse.h"
 #include "server/writer.h"
 
 static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";

@@ -1,7 +1,7 @@
 /* Anthropic's message objects, whole or as typed events. Each part of a turn is a block of the content. */
 #include "server/writer.h"
 
-#include "server/http_errors.h"
+#include "http/errors.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* OpenAI's response objects, whole or as typed events. Each part of a turn is an item of the output. */
 #include "server/writer.h"
 
-#include "server/sse.h"
+#include "http/sse.h"
 
 #include <inttypes.h>
 #include <string.h>

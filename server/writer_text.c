@@ -1,6 +1,6 @@
 /* OpenAI's text_completion objects, whole or in chunks. */
 #include "server/logprobs.h"
-#include "server/sse.h"
+#include "http/sse.h"
 #include "server/writer.h"
 
 static const char object[] = "text_completion";

@@ -2,7 +2,7 @@
 #ifndef ROCO_TESTS_SUPPORT_APP_H
 #define ROCO_TESTS_SUPPORT_APP_H
 
-#include "server/json.h"
+#include "http/json.h"
 #include "support_http.h"
 
 /* Ids of the tiny model's byte tokens, as text of a JSON array element: byte b is id b + 3. */

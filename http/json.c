@@ -1,5 +1,5 @@
 /* Reading request bodies: the scan, then cJSON, then nothing may follow. */
-#include "server/json.h"
+#include "http/json.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Which web pages may use the server, as browsers ask it (Fetch standard, CORS protocol). None by default. Credentials
  * are never allowed: a page needs the key itself. Loop thread. */
-#include "server/http_internal.h"
+#include "http/internal.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* The form of every error reply: {"error": {"message", "type", "param", "code"}}; on paths that speak Anthropic's API
  * {"type": "error", "error": {"type", "message"}}. Loop thread. */
-#ifndef ROCO_SERVER_HTTP_ERRORS_H
-#define ROCO_SERVER_HTTP_ERRORS_H
+#ifndef ROCO_HTTP_ERRORS_H
+#define ROCO_HTTP_ERRORS_H
 
 #include "config/buffer.h"
-#include "server/http.h"
+#include "http/http.h"
 
 /* "invalid_request_error" (other 4xx), "authentication_error" (401), "rate_limit_error" (429), "server_error" (5xx). */
 const char *roco_http_error_type(unsigned status);

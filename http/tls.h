@@ -1,8 +1,8 @@
 /* TLS by the GnuTLS inside libmicrohttpd: identities (a certificate chain and its key), read from files, and the plain
  * client that `roco ready` is. Any one thread at a time.
  */
-#ifndef ROCO_SERVER_HTTP_TLS_H
-#define ROCO_SERVER_HTTP_TLS_H
+#ifndef ROCO_HTTP_TLS_H
+#define ROCO_HTTP_TLS_H
 
 #include "config/status.h"
 

@@ -1,6 +1,6 @@
 /* libmicrohttpd's calls for a request: its target, its head, its body, the handler, and every look after a resume.
  * Loop thread, inside the daemon's run. */
-#include "server/http_internal.h"
+#include "http/internal.h"
 
 #include <string.h>
 

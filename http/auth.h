@@ -10,11 +10,11 @@
  * Blank lines and lines that start with '#' are skipped. Keys with one name count together, which is how a key is
  * exchanged; the first such line gives the limits. A key without a name has none.
  */
-#ifndef ROCO_SERVER_AUTH_H
-#define ROCO_SERVER_AUTH_H
+#ifndef ROCO_HTTP_AUTH_H
+#define ROCO_HTTP_AUTH_H
 
 #include "config/status.h"
-#include "server/account.h"
+#include "http/account.h"
 
 #include <stdbool.h>
 #include <stddef.h>

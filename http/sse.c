@@ -1,4 +1,4 @@
-#include "server/sse.h"
+#include "http/sse.h"
 
 const char *const roco_sse_headers[] = {"Cache-Control: no-cache", "X-Accel-Buffering: no", NULL};
 

@@ -1,5 +1,5 @@
 /* Writing replies. Text per token is the hot case, so runs without a character to escape are copied whole. */
-#include "server/json.h"
+#include "http/json.h"
 
 #include <stdarg.h>
 #include <stdio.h>

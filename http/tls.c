@@ -4,10 +4,10 @@
  * each. A handshake may span many runs and borrows what it was given, so an identity that was replaced stays until the
  * server closes. Loop thread, but for reading and asking, which touch no server.
  */
-#include "server/http_tls.h"
+#include "http/tls.h"
 
 #include "config/log.h"
-#include "server/http_internal.h"
+#include "http/internal.h"
 
 #include <errno.h>
 #include <gnutls/abstract.h>

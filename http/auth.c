@@ -4,7 +4,7 @@
  * and a comparison touches all 256 bytes of every record whatever it finds. A digest would give the same property at
  * the price of a cryptographic dependency; the keys are in this process' memory either way.
  */
-#include "server/auth.h"
+#include "http/auth.h"
 
 #include "config/clock.h"
 #include "config/log.h"

@@ -4,9 +4,9 @@
  * exchange is to be resumed) only sets `due`; the prepare and check handles, which run before and after libuv polls,
  * then run the daemon once for the whole batch. So tokens for a thousand streams cost one run. Loop thread.
  */
-#include "server/http.h"
+#include "http/http.h"
 
-#include "server/http_internal.h"
+#include "http/internal.h"
 
 #include <inttypes.h>
 #ifdef __GLIBC__

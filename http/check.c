@@ -4,7 +4,7 @@
  * unknown transfer encodings, names with spaces, missing or doubled hosts. All of that is refused here and the
  * connection closed, since where its next request begins is then a matter of opinion.
  */
-#include "server/http_internal.h"
+#include "http/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Error replies as JSON text. It must not know cJSON: the smallest error path may not depend on an allocation pattern
  * of its own. Loop thread. */
-#include "server/http_errors.h"
+#include "http/errors.h"
 
-#include "server/http_internal.h"
+#include "http/internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  * config/json_scan.h looks at every byte before cJSON sees one. No function here keeps state: any thread.
  */
-#ifndef ROCO_SERVER_JSON_H
-#define ROCO_SERVER_JSON_H
+#ifndef ROCO_HTTP_JSON_H
+#define ROCO_HTTP_JSON_H
 
 #include "config/buffer.h"
 #include "config/json_scan.h"

@@ -15,7 +15,7 @@
 #ifndef ROCO_TESTS_SUPPORT_HTTP_H
 #define ROCO_TESTS_SUPPORT_HTTP_H
 
-#include "server/http.h"
+#include "http/http.h"
 
 #include <stdatomic.h>
 

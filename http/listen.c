@@ -1,6 +1,6 @@
 /* The listening socket: one of the service manager's, or our own. It is bound before anything slow happens, so that a
  * taken port is known at once. Loop thread. */
-#include "server/http_internal.h"
+#include "http/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * A stream's reader runs inside the daemon: it hands over what is queued, and suspends the connection when nothing is.
  * (Returning "no data" without suspending would make the daemon spin.)
  */
-#include "server/http_errors.h"
-#include "server/http_internal.h"
+#include "http/errors.h"
+#include "http/internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,13 +5,13 @@
  * the response). The last one frees it. An exchange on the resume list is always suspended, so it cannot complete
  * while it is listed.
  */
-#ifndef ROCO_SERVER_HTTP_INTERNAL_H
-#define ROCO_SERVER_HTTP_INTERNAL_H
+#ifndef ROCO_HTTP_INTERNAL_H
+#define ROCO_HTTP_INTERNAL_H
 
 #include "config/buffer.h"
-#include "server/auth.h"
-#include "server/http.h"
-#include "server/http_tls.h"
+#include "http/auth.h"
+#include "http/http.h"
+#include "http/tls.h"
 
 #include <gnutls/abstract.h>
 #include <microhttpd.h>

@@ -1,10 +1,10 @@
-/* Who a request counts to: the name behind API keys (server/auth.h), its limits, and what it has used.
+/* Who a request counts to: the name behind API keys (http/auth.h), its limits, and what it has used.
  *
  * It is held by the key file's contents, by exchanges and by completions, and freed by the last of them, so a reload of
  * the keys ends nobody's request. Loop thread, but for the scheduler's part of `share`.
  */
-#ifndef ROCO_SERVER_ACCOUNT_H
-#define ROCO_SERVER_ACCOUNT_H
+#ifndef ROCO_HTTP_ACCOUNT_H
+#define ROCO_HTTP_ACCOUNT_H
 
 #include "scheduler/share.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "server/http_errors.h"
+#include "http/errors.h"
 
 static void check(const char *param, const char *code, const char *message, const char *expected)
 {

@@ -1,8 +1,8 @@
 /* Server-sent events: the frame around each JSON object of a stream. */
-#ifndef ROCO_SERVER_SSE_H
-#define ROCO_SERVER_SSE_H
+#ifndef ROCO_HTTP_SSE_H
+#define ROCO_HTTP_SSE_H
 
-#include "server/json.h"
+#include "http/json.h"
 
 /* Event streams are UTF-8 by definition, but clients take text without a charset for Latin-1. */
 #define ROCO_SSE_CONTENT_TYPE "text/event-stream; charset=utf-8"

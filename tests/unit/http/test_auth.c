@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "server/auth.h"
+#include "http/auth.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* A bucket of tokens for each account: filled at the rate of the limit, never with more than one minute's worth. */
-#include "server/account.h"
+#include "http/account.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* One exchange's life: holders, suspension, the watch for a client that leaves. Loop thread. */
-#include "server/http_internal.h"
+#include "http/internal.h"
 
 #include "config/log.h"
-#include "server/http_errors.h"
+#include "http/errors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

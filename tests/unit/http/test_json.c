@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "config/clock.h"
-#include "server/json.h"
+#include "http/json.h"
 
 #include <math.h>
 #include <stdio.h>

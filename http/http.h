@@ -3,8 +3,8 @@
  * It knows nothing of JSON, models or jobs. Handlers get a whole request and answer it now or later, on the same (loop)
  * thread. Everything here runs on the loop thread.
  */
-#ifndef ROCO_SERVER_HTTP_H
-#define ROCO_SERVER_HTTP_H
+#ifndef ROCO_HTTP_HTTP_H
+#define ROCO_HTTP_HTTP_H
 
 #include "config/status.h"
 
@@ -15,8 +15,8 @@
 
 typedef struct roco_http roco_http;
 typedef struct roco_exchange roco_exchange; /* one request and its reply */
-struct roco_account;                        /* server/account.h */
-struct roco_identity;                       /* server/http_tls.h */
+struct roco_account;                        /* http/account.h */
+struct roco_identity;                       /* http/tls.h */
 
 typedef enum roco_method { ROCO_GET = 1, ROCO_POST = 2 } roco_method;
 
@@ -43,7 +43,7 @@ typedef struct roco_http_config {
     uint32_t max_connections;
     uint32_t idle_timeout_s;          /* idle keep-alive, and silent or non-reading clients */
     uint32_t receive_timeout_s;       /* total time a request may take to arrive */
-    const struct roco_api_keys *keys; /* server/auth.h; NULL: no key needed. Borrowed until close. */
+    const struct roco_api_keys *keys; /* http/auth.h; NULL: no key needed. Borrowed until close. */
     struct roco_identity *identity;   /* NULL: plain HTTP. Taken, in any case. */
     const char *cors_origins; /* of pages that may use the server, commas between, or "*"; NULL: none. Borrowed. */
     const roco_route *routes; /* ends with path NULL; borrowed */
