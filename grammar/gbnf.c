@@ -354,6 +354,9 @@ static void parse_rule(parser *p)
         fail(p, ROCO_INVALID, "::= is expected here");
     else if (found->defined)
         fail(p, ROCO_INVALID, "the rule is defined twice");
+    skip(p, true);
+    if (!p->status && p->at >= p->size)
+        fail(p, ROCO_INVALID, "the rule has no body; \"\" stands for the empty text");
     if (p->status)
         return;
     const roco_expr body = parse_alternatives(p);

@@ -74,6 +74,8 @@ static void test_hostile(void **state)
     expect(&f, GBNF, strdup("root ::= \"a\" root root | \"a\""), ROCO_OK, "stacks without end");
     expect(&f, GBNF, strdup("root ::= ([ \\t] root)?"), ROCO_OK, "right recursion");
     expect(&f, GBNF, strdup("root ::= x"), ROCO_INVALID, "no such rule");
+    expect(&f, GBNF, strdup("root ::= \n"), ROCO_INVALID, "no body");
+    expect(&f, GBNF, strdup("root ::= \"\""), ROCO_OK, "the empty text");
     expect(&f, GBNF, strdup("x ::= \"a\""), ROCO_INVALID, "no root");
     expect(&f, GBNF, strdup("root ::= \"a\"\nroot ::= \"b\""), ROCO_INVALID, "two roots");
     expect(&f, GBNF, repeat("root ::= ", "(", 100000, ""), ROCO_TOO_LARGE, "deep groups");
