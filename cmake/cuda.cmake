@@ -1,14 +1,18 @@
 # The CUDA backend: roco_kernels gets kernels/cuda and the definition that registers it.
 #
-# ROCO_CUDA=AUTO builds it in Release builds where nvcc is found; ON wherever, and fails without nvcc; OFF never. The
-# runtime is linked statically and cuBLAS is opened at run time, so the program also starts where there is neither.
+# ROCO_CUDA=AUTO builds it in Release builds where nvcc is found and a GPU is in the machine, for that GPU alone; ON for
+# every generation that is served, which takes minutes, and fails without nvcc; OFF never. The runtime is linked statically
+# and cuBLAS is opened at run time, so the program also starts where there is neither.
 
 set(ROCO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO, ON or OFF")
 set_property(CACHE ROCO_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-if(ROCO_CUDA STREQUAL "ON" OR (ROCO_CUDA STREQUAL "AUTO" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ROCO_SANITIZE))
+if(ROCO_CUDA STREQUAL "ON" OR (ROCO_CUDA STREQUAL "AUTO" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ROCO_SANITIZE AND
+   EXISTS /dev/nvidiactl))
   include(CheckLanguage)
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND ROCO_CUDA STREQUAL "AUTO")
+    set(CMAKE_CUDA_ARCHITECTURES native)
+  elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(ROCO_CUDA_ARCHITECTURES_ARE_OURS TRUE)
     set(CMAKE_CUDA_ARCHITECTURES 80)
   endif()
@@ -27,7 +31,12 @@ if(NOT ROCO_HAS_CUDA)
 endif()
 
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
-  message(FATAL_ERROR "nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old; the least is 12.4")
+  if(ROCO_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old; the least is 12.4")
+  endif()
+  message(STATUS "no CUDA backend: nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old; the least is 12.4")
+  set(ROCO_HAS_CUDA FALSE)
+  return()
 endif()
 find_package(CUDAToolkit REQUIRED)
 
