@@ -31,12 +31,13 @@ static bool start_on_pool(roco_task *task)
     roco_buffer_clear(&task->copy);
     if (roco_buffer_append(&task->copy, task->body, task->size))
         return false;
+    /* All of it before the pool has the task: from then on it reads these, and the exchange may go. */
+    task->body = task->copy.data;
     task->on_pool = true;
     if (uv_queue_work(task->app->loop, &task->work, run_on_pool, on_done)) {
         task->on_pool = false;
         return false;
     }
-    task->body = task->copy.data;
     task->app->n_tasks++;
     return true;
 }
