@@ -1,14 +1,14 @@
 # The CUDA backend: roco_kernels gets kernels/cuda and the definition that registers it.
 #
 # ROCO_CUDA=AUTO builds it in Release builds where nvcc is found and a GPU is in the machine, for that GPU alone; ON for
-# every generation that is served, which takes minutes, and fails without nvcc; OFF never. The runtime is linked statically
-# and cuBLAS is opened at run time, so the program also starts where there is neither.
+# every generation that is served, which takes minutes, and fails without nvcc; OFF never. The runtime is linked
+# statically and cuBLAS is opened at run time, so the program also starts where there is neither.
 
 set(ROCO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO, ON or OFF")
 set_property(CACHE ROCO_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-if(ROCO_CUDA STREQUAL "ON" OR (ROCO_CUDA STREQUAL "AUTO" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ROCO_SANITIZE AND
-   EXISTS /dev/nvidiactl))
+if(ROCO_CUDA STREQUAL "ON" OR (ROCO_CUDA STREQUAL "AUTO" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND
+                               NOT ROCO_SANITIZE AND EXISTS /dev/nvidiactl))
   include(CheckLanguage)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND ROCO_CUDA STREQUAL "AUTO")
     set(CMAKE_CUDA_ARCHITECTURES native)

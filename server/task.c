@@ -28,6 +28,7 @@ static void on_gone(void *context)
 /* False when memory or the pool fails. */
 static bool start_on_pool(roco_task *task)
 {
+    const char *body = task->body;
     roco_buffer_clear(&task->copy);
     if (roco_buffer_append(&task->copy, task->body, task->size))
         return false;
@@ -35,6 +36,7 @@ static bool start_on_pool(roco_task *task)
     task->body = task->copy.data;
     task->on_pool = true;
     if (uv_queue_work(task->app->loop, &task->work, run_on_pool, on_done)) {
+        task->body = body;
         task->on_pool = false;
         return false;
     }
