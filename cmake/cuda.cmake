@@ -54,7 +54,9 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/cuda/*.c 
 target_sources(roco_kernels PRIVATE ${cuda_sources})
 set_source_files_properties(${cuda_sources} PROPERTIES INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
 target_compile_definitions(roco_kernels PRIVATE ROCO_HAS_CUDA)
-set_target_properties(roco_kernels PROPERTIES CUDA_RESOLVE_DEVICE_SYMBOLS OFF)
+# Said here, since the target was made before CUDA was asked for.
+set_target_properties(roco_kernels PROPERTIES CUDA_RESOLVE_DEVICE_SYMBOLS OFF
+    CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
 # As on the CPU: a product is fused with a sum only where the code says so.
 target_compile_options(roco_kernels PRIVATE 
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false;-Xcompiler=-Wall>")

@@ -106,7 +106,9 @@ static void draw_token(roco_engine *e, roco_step_item *item)
         e->host_logits[e->info.n_vocab / 2] = NAN;
 #endif
     const roco_draw draw = {item->sampling, item->allowed, item->rules, item->sample_index};
-    item->status = roco_sample(&draw, e->host_logits, e->info.n_vocab, e->sampler_scratch, &item->token);
+    const roco_status drawn = roco_sample(&draw, e->host_logits, e->info.n_vocab, e->sampler_scratch, &item->token);
+    if (!item->status) /* a row that was scored before may have failed */
+        item->status = drawn;
 }
 
 static void take_logits(roco_engine *e, roco_step_item *item, uint32_t token, uint32_t slot)

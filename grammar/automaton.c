@@ -32,6 +32,8 @@ typedef struct seen {
 } seen;
 
 enum { SEEN_SLOTS = 16384, MAX_PASSED = SEEN_SLOTS / 2 };
+/* What takes about as long as passing a node. */
+enum { EDGES_OF_A_VISIT = 32, FRAMES_OF_A_VISIT = 2 };
 
 struct roco_closure {
     item todo[2 * MAX_PASSED];
@@ -85,17 +87,27 @@ static bool met(roco_automaton *a, roco_closure *c, item it)
     return false;
 }
 
+static bool charge(roco_automaton *a, uint32_t work)
+{
+    if (a->work < work) {
+        a->status = ROCO_TOO_LARGE;
+        return false;
+    }
+    a->work -= work;
+    return true;
+}
+
 static void visit(roco_automaton *a, roco_closure *c, uint32_t node, uint32_t frame, uint32_t count)
 {
     const item it = {node, frame, count};
     if (a->status || met(a, c, it))
         return;
-    if (c->n_seen >= MAX_PASSED || c->n_todo >= 2 * MAX_PASSED || a->work == 0) {
+    if (c->n_seen >= MAX_PASSED || c->n_todo >= 2 * MAX_PASSED) {
         a->status = ROCO_TOO_LARGE;
         return;
     }
-    a->work--;
-    c->todo[c->n_todo++] = it;
+    if (charge(a, 1))
+        c->todo[c->n_todo++] = it;
 }
 
 /* --- stacks --- */
@@ -149,7 +161,13 @@ static uint32_t push(roco_automaton *a, uint32_t parent, uint32_t node, uint32_t
         a->status = ROCO_NO_MEMORY;
         return 0;
     }
-    a->frames[a->n_frames] = (roco_frame){.parent = parent, .node = node, .count = count, .depth = depth};
+    a->frames[a->n_frames] = (roco_frame){
+        .parent = parent,
+        .node = node,
+        .count = count,
+        .depth = depth,
+        .counted = count != ROCO_NO_COUNT || a->frames[parent].counted,
+    };
     *frame_slot(a, parent, node, count) = a->n_frames;
     return a->n_frames++;
 }
@@ -268,8 +286,10 @@ static bool grow_states(roco_automaton *a, uint32_t n_configs)
         if (!roco_grow(&a->states, a->n_states, &a->states_capacity, sizeof *a->states))
             return false;
         uint32_t *next = realloc(a->next, (size_t)a->states_capacity * n_classes * sizeof *next);
-        if (!next)
+        if (!next) {
+            a->states_capacity = a->n_states; /* what both arrays hold */
             return false;
+        }
         a->next = next;
     }
     while (a->n_configs + n_configs > a->configs_capacity)
@@ -293,9 +313,8 @@ static uint32_t intern(roco_automaton *a, roco_closure *c)
     if (!grow_states(a, c->n_found))
         return fail(a, ROCO_NO_MEMORY);
     roco_state state = {.first = a->n_configs, .n = c->n_found, .accepts = c->accepts};
-    for (uint32_t i = 0; i < c->n_found; i++)
-        for (uint32_t f = c->found[i].frame; f && !state.counted; f = a->frames[f].parent)
-            state.counted = a->frames[f].count != ROCO_NO_COUNT;
+    for (uint32_t i = 0; i < c->n_found && !state.counted; i++)
+        state.counted = a->frames[c->found[i].frame].counted;
     memcpy(a->configs + a->n_configs, c->found, c->n_found * sizeof *c->found);
     a->n_configs += c->n_found;
     a->states[a->n_states] = state;
@@ -321,6 +340,8 @@ uint32_t roco_automaton_make(roco_automaton *a, roco_closure *c, uint32_t state,
     for (uint32_t i = 0; i < a->states[state].n && !a->status; i++) {
         const roco_config config = a->configs[a->states[state].first + i];
         const roco_node node = p->nodes[config.node];
+        if (!charge(a, node.n / EDGES_OF_A_VISIT)) /* edges that do not match cost time, too */
+            break;
         for (uint32_t e = 0; e < node.n; e++) {
             const roco_edge edge = p->edges[node.first + e];
             if (byte >= edge.low && byte <= edge.high)
@@ -356,6 +377,8 @@ static uint32_t uncount_stack(roco_automaton *a, uint32_t frame, uint32_t *dista
     uint32_t chain[ROCO_MAX_STACK], n = 0;
     for (; frame; frame = a->frames[frame].parent)
         chain[n++] = frame;
+    if (!charge(a, n / FRAMES_OF_A_VISIT))
+        return 0;
     uint32_t top = 0;
     while (n-- > 0) {
         const roco_frame f = a->frames[chain[n]];

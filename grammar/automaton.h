@@ -25,6 +25,7 @@ typedef struct roco_frame {
     uint32_t node;   /* where to go on: the node to return to, or the LOOP */
     uint32_t count;  /* LOOP: iterations that were begun before this one; of a call: ROCO_NO_COUNT */
     uint32_t depth;
+    bool counted; /* it or one below it is of a LOOP */
 } roco_frame;
 
 /* A node that waits, and its stack. */

@@ -1,9 +1,10 @@
 /* Constraints: a grammar compiled for a vocabulary, and the tokens that may come next.
  *
  *   roco_vocabulary   the bytes of all tokens as a trie; made once, then only read
- *   roco_constraint   a compiled grammar; counted, shared by all answers under it. Its automaton is made lazily, a
- * state when it is first reached, by the one thread that moves matchers roco_masks        masks of states, under a
- * fixed limit, for all constraints; and that thread's scratch roco_matcher      how far one answer has come
+ *   roco_constraint   a compiled grammar; counted, shared by all answers under it. The thread that moves matchers
+ *                     makes its automaton, a state when it is first reached
+ *   roco_masks        masks of states, under a fixed limit, for all constraints; and that thread's scratch
+ *   roco_matcher      how far one answer has come
  *
  * An answer moves through states of a pushdown automaton over bytes; equal states are one. A state's mask is found by
  * one walk over the trie, which leaves a subtree where the automaton has no transition. Work per token is bounded.

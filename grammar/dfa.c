@@ -168,6 +168,23 @@ roco_dfa *roco_dfa_length(roco_grammar *g, uint32_t min, uint32_t max)
 }
 
 /* An alphabet in which all code points of the words are letters of their own. */
+static int by_first(const void *left, const void *right)
+{
+    const uint32_t a = ((const roco_range *)left)->low, b = ((const roco_range *)right)->low;
+    return (a > b) - (a < b);
+}
+
+/* Sorted, each once. Not roco_charset_sort, which would join neighbours. */
+static void sort_cuts(roco_charset *cuts)
+{
+    uint32_t n = 0;
+    qsort(cuts->data, cuts->n, sizeof *cuts->data, by_first);
+    for (uint32_t i = 0; i < cuts->n; i++)
+        if (i == 0 || cuts->data[i].low != cuts->data[i - 1].low)
+            cuts->data[n++] = cuts->data[i];
+    cuts->n = n;
+}
+
 static roco_dfa *open_for_words(roco_grammar *g, const char *const *words, uint32_t n)
 {
     roco_charset cuts = {0};
@@ -176,21 +193,19 @@ static roco_dfa *open_for_words(roco_grammar *g, const char *const *words, uint3
         for (size_t at = 0, left = strlen(words[i]), size; at < left; at += size) {
             uint32_t code = 0;
             size = roco_utf8_next(words[i] + at, left - at, &code);
-            if (size == 0)
+            if (size == 0 || !roco_grammar_tick(g))
                 break;
-            if (!roco_charset_has(&cuts, code))
-                roco_charset_add(&cuts, code, code);
-            if (!roco_charset_has(&cuts, code + 1) && code < ROCO_MAX_CODE)
+            roco_charset_add(&cuts, code, code);
+            if (code < ROCO_MAX_CODE)
                 roco_charset_add(&cuts, code + 1, code + 1);
         }
-    /* Not roco_charset_sort, which would join neighbours. */
-    for (uint32_t i = 1; i < cuts.n; i++)
-        for (uint32_t k = i; k > 0 && cuts.data[k].low < cuts.data[k - 1].low; k--) {
-            const roco_range moved = cuts.data[k];
-            cuts.data[k] = cuts.data[k - 1];
-            cuts.data[k - 1] = moved;
-        }
-    roco_dfa *dfa = cuts.failed ? out_of_memory(g, NULL) : roco_dfa_open(g, cuts.n);
+    roco_dfa *dfa = NULL;
+    if (cuts.failed) {
+        out_of_memory(g, NULL);
+    } else if (!g->status) {
+        sort_cuts(&cuts);
+        dfa = roco_dfa_open(g, cuts.n);
+    }
     for (uint32_t i = 0; dfa && i < cuts.n; i++)
         dfa->starts[i] = cuts.data[i].low;
     roco_charset_free(&cuts);

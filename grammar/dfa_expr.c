@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PLACES = 20000 };
+enum { MAX_PLACES = 20000, MAX_ROW_BYTES = 32 << 20, PLACES_OF_A_TICK = 64 };
 
 /* A place in the expression: a character of `set` leads on to `next`, or the place is passed to both ways. */
 typedef struct place {
@@ -139,6 +139,20 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* The first letter that starts at `low`, which is a cut. */
+static uint32_t letter_at(const maker *m, uint32_t n, uint32_t low)
+{
+    uint32_t from = 0;
+    while (from < n) {
+        const uint32_t middle = from + (n - from) / 2;
+        if (m->cuts[middle] < low)
+            from = middle + 1;
+        else
+            n = middle;
+    }
+    return from;
+}
+
 static roco_dfa *make_letters(maker *m)
 {
     uint32_t n = 0;
@@ -149,6 +163,10 @@ static roco_dfa *make_letters(maker *m)
     for (uint32_t i = 0; i < m->n_cuts; i++)
         if (i == 0 || m->cuts[i] != m->cuts[i - 1])
             m->cuts[n++] = m->cuts[i];
+    if ((size_t)(m->n_sets + 1) * n > MAX_ROW_BYTES) {
+        roco_grammar_fail(m->grammar, ROCO_TOO_LARGE, "it has too many classes of too many characters");
+        return NULL;
+    }
     roco_dfa *dfa = roco_dfa_open(m->grammar, n);
     m->rows = calloc((size_t)(m->n_sets + 1) * n, sizeof *m->rows);
     if (!dfa || !m->rows) {
@@ -159,9 +177,9 @@ static roco_dfa *make_letters(maker *m)
     for (uint32_t set = 0; set < m->n_sets; set++) {
         const uint32_t end = set + 1 < m->n_sets ? m->sets[set + 1] : m->n_ranges;
         for (uint32_t i = m->sets[set]; i < end; i++)
-            for (uint32_t letter = 0; letter < n; letter++)
-                if (m->cuts[letter] >= m->ranges[i].low && m->cuts[letter] <= m->ranges[i].high)
-                    m->rows[(size_t)set * n + letter] = true;
+            for (uint32_t letter = letter_at(m, n, m->ranges[i].low);
+                 letter < n && m->cuts[letter] <= m->ranges[i].high; letter++)
+                m->rows[(size_t)set * n + letter] = true;
     }
     return dfa;
 }
@@ -215,6 +233,8 @@ static void make_states(maker *m, roco_dfa *dfa, uint32_t start)
             break;
         for (uint32_t letter = 0; letter < dfa->n_letters && !m->grammar->status; letter++) {
             list = roco_number_sets_get(&sets, s, &n);
+            for (uint32_t i = 0; i < n / PLACES_OF_A_TICK && roco_grammar_tick(m->grammar); i++)
+                ;
             m->n_stack = 0;
             m->mark++;
             for (uint32_t i = 0; i < n; i++) {

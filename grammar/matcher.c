@@ -132,6 +132,7 @@ static bool may_retry(roco_matcher *m, roco_status *status)
     if (*status != ROCO_TOO_LARGE || roco_automaton_bytes(a) < AUTOMATON_BYTES / 2)
         return false;
     *status = shrink(m->constraint, m->masks);
+    a->work = TOKEN_WORK; /* all of it: who filled the store was perhaps another answer */
     return *status == ROCO_OK;
 }
 

@@ -131,7 +131,7 @@ static uint32_t braced_hex(parser *p)
         if (p->status)
             return 0;
     }
-    return code;
+    return code <= ROCO_MAX_CODE ? code : fail(p, ROCO_INVALID, "this is not a character");
 }
 
 /* \uXXXX, of which two in a row may be one character. */
@@ -143,6 +143,8 @@ static uint32_t unicode_escape(parser *p)
     if (code < 0xD800 || code > 0xDBFF || !accept(p, "\\u"))
         return code;
     const uint32_t low = hex(p, 4);
+    if (!p->status && (low < 0xDC00 || low > 0xDFFF))
+        return fail(p, ROCO_INVALID, "the second half of a character is missing");
     return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
 }
 

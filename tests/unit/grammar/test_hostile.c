@@ -49,6 +49,21 @@ static void expect(const fixture *f, source_kind kind, char *source, roco_status
     free(source);
 }
 
+/* A class of many characters, none beside another, which as many alternatives begin with. */
+static char *wide_alternatives(unsigned n_characters, unsigned n_alternatives)
+{
+    char *out = malloc(4u * n_characters + 16u * n_alternatives + 64u), *at = out;
+    at += sprintf(at, "c ::= [");
+    for (unsigned i = 0; i < n_characters; i++) {
+        const unsigned code = 0x4000 + 2 * i;
+        at += sprintf(at, "%c%c%c", 0xE0 | code >> 12, 0x80 | (code >> 6 & 63), 0x80 | (code & 63));
+    }
+    at += sprintf(at, "]\nroot ::= \"a\"");
+    for (unsigned i = 0; i < n_alternatives; i++)
+        at += sprintf(at, " | c \"%04u\"", i);
+    return out;
+}
+
 static void test_hostile(void **state)
 {
     static const char *const texts[] = {"aaaa", "aaaaaaaaaaaaaaaaaaaaaaaa"};
@@ -81,6 +96,7 @@ static void test_hostile(void **state)
     expect(&f, GBNF, repeat("root ::= ", "(", 100000, ""), ROCO_TOO_LARGE, "deep groups");
     expect(&f, GBNF, strdup("root ::= \"\\q\""), ROCO_INVALID, "escape");
     expect(&f, GBNF, strdup("root ::= <tool>"), ROCO_UNSUPPORTED, "tokens");
+    expect(&f, GBNF, wide_alternatives(18000, 2000), ROCO_OK, "wide classes in many alternatives");
     expect(&f, GBNF, strdup(""), ROCO_INVALID, "nothing");
     fixture_close(&f);
 }
