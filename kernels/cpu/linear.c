@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MAX_WEIGHTS      4u
-#define PARTS_PER_THREAD 8u   /* enough that threads end together, few enough that each part streams */
+#define PARTS_PER_THREAD 4u   /* enough that threads end together, few enough that each part streams */
 #define ROWS_PER_PART    128u /* their activations stay in a core's second-level cache while panels pass by */
 #define VALUES_PER_TASK  16384u
 
@@ -169,8 +169,8 @@ static bool any_integers(const product_job *job)
 static void product_task(void *context, uint32_t thread, uint32_t task)
 {
     const product_job *job = context;
-    uint32_t parts = job->first_part[job->n_weights];
-    uint32_t first_row = task / parts * job->rows_per_part, part = task % parts, w = 0;
+    uint32_t runs = ceil_divide(job->n, job->rows_per_part);
+    uint32_t first_row = task % runs * job->rows_per_part, part = task / runs, w = 0;
     while (part >= job->first_part[w + 1])
         w++;
     const roco_weight *weight = job->weights[w];

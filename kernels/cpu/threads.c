@@ -3,8 +3,11 @@
  * Called by the engine's thread alone, which is thread 0 of the team and works too. A batch is announced by storing its
  * generation into `open`; while workers spin that store is all it takes, no system call is made. A worker enters a
  * batch by counting itself into `active` and then reading `open` again, and the caller changes the batch's fields only
- * when `open` is 0 and `active` is 0, so a late worker finds the door shut and touches nothing. Knows nothing of
- * tensors.
+ * when `open` is 0 and `active` is 0, so a late worker finds the door shut and touches nothing.
+ *
+ * Each thread has a share of the tasks, neighbours in order, and helps the others once its own is done. Neighbours tend
+ * to lie side by side in memory: a thread that takes them one after the other reads a stream, and what is fetched ahead
+ * is its own. Knows nothing of tensors.
  */
 #include "kernels/cpu/cpu.h"
 
@@ -32,15 +35,20 @@ typedef struct worker {
     uint32_t index; /* 1..count-1 */
 } worker;
 
+/* In a cache line of its own, as its thread takes from it alone for most of a batch. */
+typedef struct share {
+    alignas(CACHE_LINE_BYTES) atomic_uint next; /* the first task that nobody has taken; may pass the share's end */
+} share;
+
 struct roco_threads {
     alignas(CACHE_LINE_BYTES) atomic_uint open;   /* generation of the batch that runs, 0 when none does */
-    alignas(CACHE_LINE_BYTES) atomic_uint next;   /* first task nobody has taken; may pass n_tasks */
     alignas(CACHE_LINE_BYTES) atomic_uint active; /* workers inside a batch */
     alignas(CACHE_LINE_BYTES) atomic_uint sleepers;
     atomic_bool stop;
     uint32_t n_tasks, generation;
     roco_task *task;
     void *context;
+    share *shares; /* [count] */
 
     uint32_t count, n_started; /* the caller included; workers that run */
     worker *workers;
@@ -57,14 +65,28 @@ static inline void pause_cpu(void)
 #endif
 }
 
+/* Where a thread's share begins, and so where the one before it ends. */
+static uint32_t first_task(const roco_threads *team, uint32_t index)
+{
+    return (uint32_t)((uint64_t)team->n_tasks * index / team->count);
+}
+
+/* Thread `index` takes what is left of the share of thread `owner`. */
+static void take_share(roco_threads *team, uint32_t index, uint32_t owner)
+{
+    atomic_uint *next = &team->shares[owner].next;
+    const uint32_t end = first_task(team, owner + 1);
+    while (atomic_load_explicit(next, memory_order_relaxed) < end) {
+        uint32_t task = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
+        if (task < end)
+            team->task(team->context, index, task);
+    }
+}
+
 static void take_tasks(roco_threads *team, uint32_t index)
 {
-    for (;;) {
-        uint32_t task = atomic_fetch_add_explicit(&team->next, 1, memory_order_relaxed);
-        if (task >= team->n_tasks)
-            return;
-        team->task(team->context, index, task);
-    }
+    for (uint32_t i = 0; i < team->count; i++)
+        take_share(team, index, (index + i) % team->count);
 }
 
 static bool has_news(roco_threads *team, uint32_t seen)
@@ -154,14 +176,17 @@ roco_status roco_threads_open(uint32_t count, roco_threads **out, roco_error *er
         return roco_fail(error, ROCO_INVALID, "threads", "threads is %u; 1 to %u are allowed", count, MAX_THREADS);
     roco_threads *team = aligned_alloc(CACHE_LINE_BYTES, sizeof(*team));
     worker *workers = calloc(count, sizeof(*workers));
-    if (team == NULL || workers == NULL) {
+    share *shares = aligned_alloc(CACHE_LINE_BYTES, count * sizeof(*shares));
+    if (team == NULL || workers == NULL || shares == NULL) {
         free(team);
         free(workers);
+        free(shares);
         return roco_fail(error, ROCO_NO_MEMORY, "threads", "no memory for %u compute threads", count);
     }
     memset(team, 0, sizeof(*team));
     team->count = count;
     team->workers = workers;
+    team->shares = shares;
     pthread_mutex_init(&team->mutex, NULL);
     pthread_cond_init(&team->wake, NULL);
     for (uint32_t i = 1; i < count; i++) {
@@ -188,6 +213,7 @@ void roco_threads_close(roco_threads *threads)
     pthread_cond_destroy(&threads->wake);
     pthread_mutex_destroy(&threads->mutex);
     free(threads->workers);
+    free(threads->shares);
     free(threads);
 }
 
@@ -214,12 +240,13 @@ void roco_threads_run(roco_threads *threads, uint32_t n_tasks, roco_task *task, 
             task(context, 0, i);
         return;
     }
-    /* `next` is bumped once past the end by every thread: kept clear of wrapping round. */
+    /* Every thread bumps a share's `next` past its end at most once: kept clear of wrapping round. */
     ROCO_CHECK(n_tasks < UINT32_MAX - MAX_THREADS);
     threads->task = task;
     threads->context = context;
     threads->n_tasks = n_tasks;
-    atomic_store_explicit(&threads->next, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < threads->count; i++)
+        atomic_store_explicit(&threads->shares[i].next, first_task(threads, i), memory_order_relaxed);
     threads->generation = threads->generation == UINT32_MAX ? 1 : threads->generation + 1;
     atomic_store(&threads->open, threads->generation);
     wake_sleepers(threads);
