@@ -6,6 +6,11 @@
 
 #include <string.h>
 
+/* What a conversation costs that is no work to speak of: the loop, which all wait for, renders no more than that. */
+static const roco_render_limits brief_limits = {
+    .steps = 100000, .depth = 400, .output_bytes = 1u << 20, .time_ns = 50000000u};
+enum { BRIEF_MEMORY = 8 << 20 };
+
 /* --- what the template sees --- */
 
 static roco_status no_memory(const roco_region *region, roco_error *error)
@@ -170,8 +175,8 @@ static roco_status begin_turn(const roco_served_model *model, const roco_complet
 
 /* --- all together --- */
 
-static roco_status render(const roco_served_model *model, const roco_completion_params *params, roco_region *region,
-                          roco_rendering *out, roco_error *error)
+static roco_status render(const roco_served_model *model, const roco_completion_params *params,
+                          const roco_render_limits *limits, roco_region *region, roco_rendering *out, roco_error *error)
 {
     const roco_template *template =
         roco_tools_shown(params) && model->chat.for_tools ? model->chat.for_tools : model->chat.plain;
@@ -182,7 +187,7 @@ static roco_status render(const roco_served_model *model, const roco_completion_
     if (status)
         return status;
     roco_error inner = {0};
-    status = roco_template_render(template, globals.dict, region, &ROCO_RENDER_LIMITS, time(NULL), out, &inner);
+    status = roco_template_render(template, globals.dict, region, limits, time(NULL), out, &inner);
     if (status)
         return roco_fail(error, status, status == ROCO_NO_MEMORY ? NULL : "messages", "%s", inner.message);
     return params->continue_final_message ? cut_after(out, messages.list, error) : ROCO_OK;
@@ -201,14 +206,18 @@ static roco_status check(const roco_served_model *model, const roco_completion_p
     return ROCO_OK;
 }
 
-roco_status roco_chat_prompt(const roco_served_model *model, const roco_completion_params *params, size_t max_ids,
-                             roco_ids *ids, roco_pins *pins, roco_buffer *begun, roco_problem *problem)
+roco_status roco_chat_prompt(const roco_served_model *model, const roco_completion_params *params, bool may_wait,
+                             size_t max_ids, roco_ids *ids, roco_pins *pins, roco_buffer *begun, roco_problem *problem)
 {
-    roco_region region = {.limit = ROCO_RENDER_MEMORY};
+    roco_region region = {.limit = may_wait ? ROCO_RENDER_MEMORY : BRIEF_MEMORY};
     roco_rendering rendering = {0};
     roco_status status = check(model, params, problem);
-    if (!status)
-        status = render(model, params, &region, &rendering, &problem->error);
+    if (!status) {
+        status =
+            render(model, params, may_wait ? &ROCO_RENDER_LIMITS : &brief_limits, &region, &rendering, &problem->error);
+        if (!may_wait && (status == ROCO_TOO_LARGE || status == ROCO_NO_MEMORY))
+            status = ROCO_BUSY;
+    }
     if (!status)
         status = begin_turn(model, params, &rendering, begun, &problem->error);
     if (!status)

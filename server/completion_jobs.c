@@ -1,9 +1,9 @@
 /* Reading a completion request as a whole. Any thread. */
 #include "server/completion_jobs.h"
 
+#include "http/json.h"
 #include "server/chat_prompt.h"
 #include "server/constraints.h"
-#include "http/json.h"
 #include "server/responses_request.h"
 #include "server/tool_grammar.h"
 
@@ -19,6 +19,7 @@ typedef struct reader {
     const roco_completion_params *params;
     roco_completion_jobs *out;
     roco_problem *problem;
+    bool may_wait; /* this thread */
     uint64_t seed;
     roco_pins pins;              /* of the prompt being read */
     roco_constraint *constraint; /* of all its jobs; a reference */
@@ -266,7 +267,11 @@ static roco_status add_chat(reader *r)
     roco_ids ids = {0};
     roco_status status = roco_chat_turn_open(&r->model->chat, r->params, &r->out->turn, &r->problem->error);
     if (!status)
-        status = roco_chat_prompt(r->model, r->params, most_ids(r), &ids, &r->pins, &r->out->turn.begun, r->problem);
+        status = roco_chat_prompt(r->model, r->params, r->may_wait, most_ids(r), &ids, &r->pins, &r->out->turn.begun,
+                                  r->problem);
+    r->out->deferred = status == ROCO_BUSY;
+    if (r->out->deferred)
+        return ROCO_OK;
     if (status == ROCO_TOO_LARGE && !r->problem->error.field[0])
         status = no_context(r, "more than ", most_ids(r));
     if (!status && ids.size == 0)
@@ -323,12 +328,12 @@ static uint64_t choose_seed(const roco_completion_params *params)
 }
 
 /* False with ROCO_OK in *status: the constraint has to be compiled, and not here. */
-static bool find_constraint(reader *r, bool may_wait, roco_status *status)
+static bool find_constraint(reader *r, roco_status *status)
 {
     const roco_constraint_field *asked = &r->params->constraint;
     *status = ROCO_OK;
     if (asked->kind != ROCO_CONSTRAINT_NONE)
-        *status = roco_constraints_get(r->model->constraints, asked, may_wait, &r->constraint, &r->problem->error);
+        *status = roco_constraints_get(r->model->constraints, asked, r->may_wait, &r->constraint, &r->problem->error);
     r->out->deferred = asked->kind != ROCO_CONSTRAINT_NONE && !*status && !r->constraint;
     return !*status && !r->out->deferred;
 }
@@ -361,12 +366,13 @@ roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpo
     roco_status status = roco_json_parse(body, size, &root, &problem->error);
     if (!status)
         status = read_params(endpoint, root, &params, &problem->error);
+    bool read = !status;
     if (!status && endpoint != ROCO_ENDPOINT_COMPLETIONS)
         status = roco_tools_constrain(&model->chat, &params, &problem->error);
     if (!status && endpoint == ROCO_ENDPOINT_RESPONSES)
         status = roco_responses_repeat(root, &params, &out->repeated, &problem->error);
     if (!status) {
-        reader r = {model, endpoint, &params, out, problem, choose_seed(&params), params.kv_pin, NULL};
+        reader r = {model, endpoint, &params, out, problem, may_wait, choose_seed(&params), params.kv_pin, NULL};
         out->stops = params.stops;
         out->stream = params.stream;
         out->include_usage = params.include_usage;
@@ -379,13 +385,13 @@ roco_status roco_completion_jobs_read(const roco_served_model *model, roco_endpo
         status = check_model(&r);
         if (!status)
             status = roco_job_rules_read(&params, model->tokenizer, model->n_vocab, &out->rules, &problem->error);
-        if (!status && find_constraint(&r, may_wait, &status))
+        if (!status && find_constraint(&r, &status))
             status = endpoint == ROCO_ENDPOINT_COMPLETIONS ? add_prompts(&r) : add_chat(&r);
         roco_constraint_release(r.constraint);
     }
     cJSON_Delete(params.made);
     cJSON_Delete(root);
-    if (status && endpoint == ROCO_ENDPOINT_RESPONSES)
+    if (status && read && endpoint == ROCO_ENDPOINT_RESPONSES)
         blame_input(&problem->error);
     if (status || out->deferred)
         roco_completion_jobs_free(out);

@@ -14,7 +14,7 @@
 typedef struct roco_completion_jobs {
     roco_stop_set stops;
     roco_job_rules rules; /* the jobs borrow from it */
-    bool deferred; /* it was not read, since a constraint has to be compiled: call again where that may take long */
+    bool deferred;        /* not read: a constraint or a template takes long; call again where that does not matter */
     bool stream, include_usage;
     bool echo, logprobs;       /* wanted in the reply */
     uint32_t n_top;            /* most probable tokens beside each */

@@ -42,7 +42,7 @@ static roco_status read_reasoning_format(const cJSON *value, void *out, roco_err
                      "reasoning_format must be \"auto\", \"deepseek\" or \"none\"");
 }
 
-roco_status roco_reasoning_effort_read(const cJSON *value, void *out, roco_error *error)
+roco_status roco_effort_read(const cJSON *value, const char *field, void *out, roco_error *error)
 {
     static const char *const names[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
     roco_completion_params *params = out;
@@ -53,8 +53,12 @@ roco_status roco_reasoning_effort_read(const cJSON *value, void *out, roco_error
                 params->thinking = ROCO_THINKING_OFF;
             return ROCO_OK;
         }
-    return roco_fail(error, ROCO_INVALID, "reasoning_effort",
-                     "reasoning_effort must be one of: none, minimal, low, medium, high, xhigh");
+    return roco_fail(error, ROCO_INVALID, field, "%s must be one of: none, minimal, low, medium, high, xhigh", field);
+}
+
+static roco_status read_reasoning_effort(const cJSON *value, void *out, roco_error *error)
+{
+    return roco_effort_read(value, "reasoning_effort", out, error);
 }
 
 #define REFUSED(name_, harmless_)                                                                                      \
@@ -161,7 +165,7 @@ const roco_field roco_chat_fields[] = {
      .help = "false: reasoning that is told apart is not sent"},
     {.name = "reasoning_effort",
      .kind = ROCO_FIELD_CUSTOM,
-     .read = roco_reasoning_effort_read,
+     .read = read_reasoning_effort,
      .type = "`none`, `minimal`, `low`, `medium`, `high` or `xhigh`",
      .fallback = "none",
      .help =

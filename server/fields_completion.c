@@ -27,17 +27,17 @@ static roco_status read_prompt(const cJSON *value, void *out, roco_error *error)
     return ROCO_OK;
 }
 
-static roco_status add_stop(const cJSON *value, roco_stop_set *stops, roco_error *error)
+static roco_status add_stop(const cJSON *value, const char *field, roco_stop_set *stops, roco_error *error)
 {
     if (!cJSON_IsString(value))
-        return roco_fail(error, ROCO_INVALID, "stop", "stop must be a string or an array of at most %u strings",
+        return roco_fail(error, ROCO_INVALID, field, "%s must be a string or an array of at most %u strings", field,
                          ROCO_MAX_STOPS);
     size_t size = strlen(value->valuestring);
     if (size < 1 || size > ROCO_MAX_STOP_BYTES)
-        return roco_fail(error, ROCO_INVALID, "stop", "a stop string must have 1 to %u bytes, one has %zu",
+        return roco_fail(error, ROCO_INVALID, field, "a stop string must have 1 to %u bytes, one has %zu",
                          ROCO_MAX_STOP_BYTES, size);
     if (stops->n == ROCO_MAX_STOPS)
-        return roco_fail(error, ROCO_INVALID, "stop", "stop must hold at most %u strings", ROCO_MAX_STOPS);
+        return roco_fail(error, ROCO_INVALID, field, "%s must hold at most %u strings", field, ROCO_MAX_STOPS);
     roco_stop_add(stops, value->valuestring, size);
     return ROCO_OK;
 }
@@ -46,9 +46,9 @@ roco_status roco_stop_read(const cJSON *value, void *out, roco_error *error)
 {
     roco_stop_set *stops = &((roco_completion_params *)out)->stops;
     if (!cJSON_IsArray(value))
-        return add_stop(value, stops, error);
+        return add_stop(value, value->string, stops, error);
     for (const cJSON *item = value->child; item; item = item->next) {
-        roco_status status = add_stop(item, stops, error);
+        roco_status status = add_stop(item, value->string, stops, error);
         if (status)
             return status;
     }

@@ -133,12 +133,19 @@ roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco
 
 /* Readers that several tables use. */
 roco_status roco_stop_read(const cJSON *value, void *out, roco_error *error);
-roco_status roco_reasoning_effort_read(const cJSON *value, void *out, roco_error *error);
+roco_status roco_effort_read(const cJSON *value, const char *field, void *out, roco_error *error);
 
 /* fields_tools.c. The tools that the model is told of; NULL: none. */
 const cJSON *roco_tools_shown(const roco_completion_params *params);
 /* The name of the tool that must be called; "" when it may be any of several; NULL when none must. */
 const char *roco_tools_forced(const roco_completion_params *params);
+/* Where a tool has its parts, as the client wrote it: what errors name. */
+typedef struct roco_tool_places {
+    const char *name, *parameters;
+} roco_tool_places;
+
+/* Checks and keeps the tools of a chat, which were perhaps made of those of another API. */
+roco_status roco_tools_keep(const cJSON *value, const roco_tool_places *places, void *out, roco_error *error);
 /* Readers of fields. */
 roco_status roco_tools_read(const cJSON *value, void *out, roco_error *error);
 roco_status roco_tool_choice_read(const cJSON *value, void *out, roco_error *error);

@@ -68,15 +68,15 @@ static roco_status read_thinking(const cJSON *value, void *out, roco_error *erro
     return ROCO_OK;
 }
 
-/* {"type": "json_schema", "schema": {...}}, alone or as `format` of output_config. */
-static roco_status read_format(const cJSON *value, void *out, roco_error *error)
+/* {"type": "json_schema", "schema": {...}}. `field` and `schema_field` are constant texts. */
+static roco_status read_format(const cJSON *value, const char *field, const char *schema_field, void *out,
+                               roco_error *error)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(value, "type");
     const cJSON *schema = cJSON_GetObjectItemCaseSensitive(value, "schema");
     if (!cJSON_IsString(type) || strcmp(type->valuestring, "json_schema") != 0 || !cJSON_IsObject(schema))
-        return roco_fail(error, ROCO_INVALID, "output_config.format",
-                         "output_config.format must be of type \"json_schema\", with a schema");
-    return roco_constraint_set(out, ROCO_CONSTRAINT_SCHEMA, schema, "output_config.format.schema", error);
+        return roco_fail(error, ROCO_INVALID, field, "%s must be of type \"json_schema\", with a schema", field);
+    return roco_constraint_set(out, ROCO_CONSTRAINT_SCHEMA, schema, schema_field, error);
 }
 
 static roco_status read_output(const cJSON *value, void *out, roco_error *error)
@@ -84,7 +84,14 @@ static roco_status read_output(const cJSON *value, void *out, roco_error *error)
     const cJSON *format = cJSON_GetObjectItemCaseSensitive(value, "format");
     if (!cJSON_IsObject(value))
         return roco_fail(error, ROCO_INVALID, "output_config", "output_config must be an object");
-    return format && !cJSON_IsNull(format) ? read_format(format, out, error) : ROCO_OK;
+    return format && !cJSON_IsNull(format)
+               ? read_format(format, "output_config.format", "output_config.format.schema", out, error)
+               : ROCO_OK;
+}
+
+static roco_status read_output_format(const cJSON *value, void *out, roco_error *error)
+{
+    return read_format(value, "output_format", "output_format.schema", out, error);
 }
 
 #define REFUSED(name_, harmless_)                                                                                      \
@@ -131,7 +138,7 @@ const roco_field roco_messages_fields[] = {
            DIFFERS("`budget_tokens` is ignored"), .schema = "{'type':'object'}"),
     CUSTOM("output_config", read_output, "object", "none", "`format`: `json_schema` with `schema`",
            DIFFERS("`effort` is ignored"), .schema = "{'type':'object'}"),
-    CUSTOM("output_format", read_format, "object", "none", "the same, as it was called before",
+    CUSTOM("output_format", read_output_format, "object", "none", "the same, as it was called before",
            SAME, .schema = "{'type':'object'}"),
     IGNORED("metadata"), IGNORED("service_tier"), IGNORED("cache_control"), IGNORED("inference_geo"),
     REFUSED("stop", EMPTY), REFUSED("n", ONE), REFUSED("logprobs", FALSE), REFUSED("top_logprobs", ZERO),

@@ -46,7 +46,7 @@ static roco_status read_reasoning(const cJSON *value, void *out, roco_error *err
     const cJSON *effort = cJSON_GetObjectItemCaseSensitive(value, "effort");
     if (!cJSON_IsObject(value))
         return roco_fail(error, ROCO_INVALID, "reasoning", "reasoning must be an object");
-    return effort && !cJSON_IsNull(effort) ? roco_reasoning_effort_read(effort, out, error) : ROCO_OK;
+    return effort && !cJSON_IsNull(effort) ? roco_effort_read(effort, "reasoning.effort", out, error) : ROCO_OK;
 }
 
 /* Nothing is kept from one request to the next. */

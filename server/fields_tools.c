@@ -26,7 +26,7 @@ static const cJSON *name_of(const cJSON *tool)
     return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(tool, "function"), "name");
 }
 
-static roco_status check_tool(const cJSON *tool, int index, roco_error *error)
+static roco_status check_tool(const cJSON *tool, int index, const roco_tool_places *places, roco_error *error)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(tool, "type");
     const cJSON *function = cJSON_GetObjectItemCaseSensitive(tool, "function");
@@ -36,28 +36,34 @@ static roco_status check_tool(const cJSON *tool, int index, roco_error *error)
     if (!cJSON_IsObject(function))
         return fail(error, index, ".function", "must be an object");
     if (!is_name(name_of(tool)))
-        return fail(error, index, ".function.name", "must have 1 to 64 letters, digits, '_', '-' or '.'");
+        return fail(error, index, places->name, "must have 1 to 64 letters, digits, '_', '-' or '.'");
     if (parameters && !cJSON_IsNull(parameters) && !cJSON_IsObject(parameters))
-        return fail(error, index, ".function.parameters", "must be a JSON Schema, an object");
+        return fail(error, index, places->parameters, "must be a JSON Schema, an object");
     return ROCO_OK;
 }
 
-roco_status roco_tools_read(const cJSON *value, void *out, roco_error *error)
+roco_status roco_tools_keep(const cJSON *value, const roco_tool_places *places, void *out, roco_error *error)
 {
     if (!cJSON_IsArray(value) || cJSON_GetArraySize(value) > MAX_TOOLS)
         return roco_fail(error, ROCO_INVALID, "tools", "tools must be an array of at most %d functions", MAX_TOOLS);
     int index = 0;
     for (const cJSON *tool = value->child; tool; tool = tool->next, index++) {
-        roco_status status = check_tool(tool, index, error);
+        roco_status status = check_tool(tool, index, places, error);
         if (status)
             return status;
         for (const cJSON *other = value->child; other != tool; other = other->next)
             if (strcmp(name_of(other)->valuestring, name_of(tool)->valuestring) == 0)
-                return fail(error, index, ".function.name", "is taken by another tool");
+                return fail(error, index, places->name, "is taken by another tool");
     }
     /* The tree is the request's own. */
     ((roco_completion_params *)out)->tools = value->child ? (cJSON *)value : NULL;
     return ROCO_OK;
+}
+
+roco_status roco_tools_read(const cJSON *value, void *out, roco_error *error)
+{
+    static const roco_tool_places places = {".function.name", ".function.parameters"};
+    return roco_tools_keep(value, &places, out, error);
 }
 
 roco_status roco_tool_choice_read(const cJSON *value, void *out, roco_error *error)

@@ -131,6 +131,6 @@ roco_status roco_messages_params_read(const cJSON *object, roco_completion_param
     const char *last = roco_text_of(cJSON_GetArrayItem(out->messages, cJSON_GetArraySize(out->messages) - 1), "role");
     out->continue_final_message = last && strcmp(last, "assistant") == 0;
     roco_translation t;
-    roco_translation_open(&t, error);
+    roco_translation_open(&t, (roco_tool_places){".name", ".input_schema"}, error);
     return roco_translation_close(&t, read_all(&t, out), out);
 }

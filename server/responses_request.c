@@ -121,7 +121,7 @@ roco_status roco_responses_params_read(const cJSON *object, roco_completion_para
     if (!out->messages)
         return roco_fail(error, ROCO_INVALID, "input", "input is missing");
     roco_translation t;
-    roco_translation_open(&t, error);
+    roco_translation_open(&t, (roco_tool_places){".name", ".parameters"}, error);
     return roco_translation_close(&t, read_all(&t, out), out);
 }
 

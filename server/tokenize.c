@@ -167,9 +167,11 @@ static void run_count(roco_task *task)
 {
     tokenize_task *t = (tokenize_task *)task;
     roco_completion_jobs jobs;
-    t->status = roco_completion_jobs_read(&task->app->model, ROCO_ENDPOINT_MESSAGES, task->body, task->size, true,
-                                          &jobs, &t->problem);
-    roco_json_format(&t->out, "{\"input_tokens\":%llu}", (unsigned long long)jobs.prompt_tokens);
+    t->status = roco_completion_jobs_read(&task->app->model, ROCO_ENDPOINT_MESSAGES, task->body, task->size,
+                                          task->on_pool, &jobs, &t->problem);
+    task->wants_pool = jobs.deferred;
+    if (!jobs.deferred)
+        roco_json_format(&t->out, "{\"input_tokens\":%llu}", (unsigned long long)jobs.prompt_tokens);
     roco_completion_jobs_free(&jobs);
 }
 

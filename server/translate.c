@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-void roco_translation_open(roco_translation *t, roco_error *error)
+void roco_translation_open(roco_translation *t, roco_tool_places places, roco_error *error)
 {
-    *t = (roco_translation){.root = cJSON_CreateObject(), .error = error};
+    *t = (roco_translation){.root = cJSON_CreateObject(), .places = places, .error = error};
     t->messages = cJSON_AddArrayToObject(t->root, "messages");
     t->tools = cJSON_AddArrayToObject(t->root, "tools");
     t->failed = !t->messages || !t->tools;
@@ -17,7 +17,7 @@ roco_status roco_translation_close(roco_translation *t, roco_status status, roco
     if (!status && t->failed)
         status = roco_fail(t->error, ROCO_NO_MEMORY, NULL, "out of memory");
     if (!status && t->tools->child)
-        status = roco_tools_read(t->tools, params, t->error);
+        status = roco_tools_keep(t->tools, &t->places, params, t->error);
     if (!status)
         status = roco_tools_check(params, t->error);
     if (status) {

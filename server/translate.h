@@ -11,11 +11,12 @@
 typedef struct roco_translation {
     cJSON *root; /* owned: {"messages": [...], "tools": [...]} */
     cJSON *messages, *tools;
-    bool failed; /* out of memory */
+    roco_tool_places places; /* of the client's tools */
+    bool failed;             /* out of memory */
     roco_error *error;
 } roco_translation;
 
-void roco_translation_open(roco_translation *t, roco_error *error);
+void roco_translation_open(roco_translation *t, roco_tool_places places, roco_error *error);
 /* Hands messages and tools over to `params`, which own them then; in case of `status` frees them. Returns `status`, or
  * what the tools are refused for. */
 roco_status roco_translation_close(roco_translation *t, roco_status status, roco_completion_params *params);

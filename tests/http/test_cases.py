@@ -3,6 +3,7 @@ which answers thousands of tokens a second; on the real one where text or time m
 import concurrent.futures
 import json
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -308,6 +309,35 @@ def test_the_drain_limit_answers_what_still_runs(start):
         t.join(10)
     assert [r.status_code for r in out] == [503] * 20
     assert {r.json()["error"]["code"] for r in out} == {"shutting_down"}
+
+
+# --- templates of model files ---
+
+def test_a_template_without_end_is_refused_and_holds_up_nobody(start, tiny_file, tmp_path):
+    """It does not stop the start; a chat is refused with the limit, and others are answered meanwhile."""
+    (tmp_path / "hostile.jinja").write_text(
+        "{% if messages[0].content == 'x' %}{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}"
+        "{% endfor %}{% endif %}{{ messages[0].content }}")
+    s = start("--kv-pool-tokens", 4096, "--threads", 1, "--chat-template", tmp_path / "hostile.jinja", model=tiny_file)
+    chat = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
+    for path in ("/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"):
+        overtaken = False
+        for _ in range(20):  # a health check as slow as the rendering is no fault
+            with socket.create_connection(("127.0.0.1", s.port), timeout=60) as asked:
+                asked.sendall(request_bytes(chat, Connection="close").replace(b"/v1/completions", path.encode()))
+                time.sleep(0.02)
+                assert requests.get(s.url + "/health", timeout=60).status_code == 200
+                overtaken = not select.select([asked], [], [], 0)[0]
+                raw = b""
+                while data := asked.recv(65536):
+                    raw += data
+            assert raw.startswith(b"HTTP/1.1 400") and b"chat template, line 1: " in raw
+            if overtaken:
+                break
+        assert overtaken, path
+    chat["messages"][0]["content"] = "y"
+    assert post(s, chat, "/v1/chat/completions").status_code == 200
+    assert s.stop() == 0
 
 
 # --- metrics ---

@@ -100,7 +100,10 @@ def test_raw_events(server, ask):
     ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "tool_use_id"),
     ({"messages": FRANCE, "tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools[0]"),
     ({"messages": FRANCE, "tool_choice": {"type": "any"}}, "there are no tools"), ({"messages": FRANCE, "max_tokens": 0}, "max_tokens"),
-    ({"messages": FRANCE, "mcp_servers": [{}]}, "mcp_servers"), ({"messages": FRANCE, "stop_sequences": [5]}, "stop"),
+    ({"messages": FRANCE, "mcp_servers": [{}]}, "mcp_servers"),
+    ({"messages": FRANCE, "stop_sequences": [5]}, "stop_sequences must be"),
+    ({"messages": FRANCE, "tools": [{"name": "a b", "input_schema": {}}]}, "tools[0].name must"),
+    ({"messages": FRANCE, "tools": [{"name": "f", "input_schema": 5}]}, "tools[0].input_schema must"),
 ])
 def test_errors_have_anthropics_form(server, body, words):
     reply = requests.post(server.url + "/v1/messages", json=body, timeout=60)
