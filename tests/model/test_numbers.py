@@ -113,6 +113,18 @@ def test_other_policies_keep_what_the_reference_keeps(probe, reference, ids, tmp
     assert same / total >= 0.995
 
 
+# roco_reference.py ppl MODEL tests/data/doc.smollm2-ids.json --tokens 512 --budget 64 --policy ...
+PERPLEXITY = {"mean": 59.9071, "roco": 60.1101, "tova": 60.7280, "h2o": 61.0962, "recency": 63.3674, "random": 63.6875}
+
+
+def test_policies_cost_what_the_reference_says(probe):
+    """Within 0.5 %, and in the same order."""
+    found = {policy: np.exp(float(probe("--tokens", 512, "--policy", policy, "--budget", 64, "--precision", "f32", "--kv-type",
+                                        "f32", "--nll"))) for policy in PERPLEXITY}
+    assert found == pytest.approx(PERPLEXITY, rel=0.005)
+    assert sorted(found, key=found.get) == list(PERPLEXITY)
+
+
 def mix(z):
     mask = (1 << 64) - 1
     z = (z + 0x9E3779B97F4A7C15) & mask

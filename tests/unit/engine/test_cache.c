@@ -312,14 +312,17 @@ static void run_random(uint32_t n_heads, uint32_t n_kv_heads, uint64_t seed)
 {
     enum { ROUNDS = 6 };
     fixture f;
+    uint32_t n_policies = 0;
     ending *ends = calloc(2, sizeof *ends);
+    while (roco_policies()[n_policies])
+        n_policies++;
     open_fixture(&f, n_heads, n_kv_heads, true);
     assert_true(f.n_heads <= MOST_HEADS && roco_engine_describe(f.engine)->n_vocab <= 512);
     for (const roco_policy *const *policy = roco_policies(); *policy; policy++)
         for (uint32_t round = 0; round < ROUNDS; round++) {
             drawn d, other;
             draw_spec(&f, &seed, *policy, &d);
-            draw_spec(&f, &seed, roco_policies()[draw(&seed, 7)], &other);
+            draw_spec(&f, &seed, roco_policies()[draw(&seed, n_policies)], &other);
             run_alone(&f, &d.spec, round, &ends[0]);
             run_in_company(&f, &d.spec, &other.spec, round, &ends[1]);
             assert_memory_equal(ends[0].logits, ends[1].logits, sizeof ends->logits);
