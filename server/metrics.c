@@ -31,7 +31,8 @@ static const number_row number_rows[] = {
     {"roco_requests_running", "gauge", AT(running), "Sequences being generated."},
     {"roco_requests_queued", "gauge", AT(queued), "Sequences waiting for pages."},
     /* A gauge by nature, but a linter allows the suffix for counters and untyped metrics alone. */
-    {"roco_pages_total", "untyped", AT(pages_total), "Pages in the KV pool."},
+    {"roco_pool_pages", "gauge", AT(pages_total), "Pages in the KV pool."},
+    {"roco_pages_total", "untyped", AT(pages_total), "The same, under a name that should be a counter's."},
     {"roco_pages_held", "gauge", AT(pages_held), "Pages reserved by running sequences."},
     {"roco_tokens_prompt_total", "counter", AT(tokens_prompt), "Prompt tokens processed."},
     {"roco_tokens_generated_total", "counter", AT(tokens_generated), "Tokens generated."},

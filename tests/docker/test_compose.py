@@ -82,10 +82,10 @@ def test_prometheus_sees_roco(composed):
         assert time.time() < end, docker("logs", prometheus)
         time.sleep(0.5)
     assert docker("exec", roco, "/usr/bin/roco", "ready") == '{"status":"ready"}'
-    while not query(prometheus, "roco_pages_total"):
+    while not query(prometheus, "roco_pool_pages"):
         assert time.time() < end
         time.sleep(0.5)
-    assert list(query(prometheus, "roco_pages_total").values())[0] > 0
+    assert list(query(prometheus, "roco_pool_pages").values())[0] > 0
     assert query(prometheus, 'ALERTS{alertstate="firing"}') == {}
     docker("stop", "-t", "40", roco)
     assert docker("inspect", "-f", "{{.State.ExitCode}}", roco) == "0"

@@ -19,7 +19,7 @@ STORY = "Once upon a time, in a small village by the sea, there lived an old fis
 
 
 def docker(*args):
-    return subprocess.run(["docker", *map(str, args)], check=True, capture_output=True, text=True, timeout=120).stdout.strip()
+    return subprocess.run(["docker", *map(str, args)], check=True, capture_output=True, text=True, timeout=300).stdout.strip()
 
 
 def inspect(what, name):
@@ -80,7 +80,9 @@ def streams(container, n, max_tokens, stop):
     """n streams, all of them running when stop() is called."""
     with concurrent.futures.ThreadPoolExecutor(n) as pool:
         futures = [pool.submit(container.stream, max_tokens) for _ in range(n)]
+        end = time.monotonic() + 60
         while container.running() < n:
+            assert time.monotonic() < end, f"{container.running():.0f} of {n} streams run at once"
             time.sleep(0.01)
         stop()
         return [future.result() for future in futures]
@@ -130,8 +132,8 @@ def test_it_starts_and_is_process_1(container):
 
 
 def test_stop_lets_20_streams_finish(container):
-    c = container()
-    done = streams(c, 20, 60, lambda: docker("stop", "-t", 60, c.id))
+    c = container(drain_timeout=200)
+    done = streams(c, 20, 300, lambda: docker("stop", "-t", 250, c.id))
     assert all(events[-1] == b"data: [DONE]" for events in done)
     assert inspect(".State.ExitCode", c.id) == 0
 
@@ -147,14 +149,13 @@ def test_over_the_limit_streams_end_with_an_error(container):
 
 
 def test_a_second_signal_ends_at_once(container):
-    c = container()
+    c = container(drain_timeout=3600)
 
     def twice():
         docker("kill", "-s", "TERM", c.id)
         while c.get("/ready") == 200:
             time.sleep(0.01)
         docker("kill", "-s", "TERM", c.id)
+        assert int(docker("wait", c.id)) == 0  # within the time limit of one command, which is under that of the drain
 
-    begin = []
-    streams(c, 5, 8000, lambda: (twice(), begin.append(time.monotonic())))
-    assert int(docker("wait", c.id)) == 0 and time.monotonic() - begin[0] < 5
+    streams(c, 5, 8000, twice)

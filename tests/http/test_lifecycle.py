@@ -23,7 +23,7 @@ def test_metrics_are_what_prometheus_expects(server):
     assert check.returncode == 0 and not check.stderr.strip() and not check.stdout.strip(), check.stdout + check.stderr
 
 
-NAMES = """roco_requests_running roco_requests_queued roco_pages_total roco_pages_held roco_tokens_prompt_total
+NAMES = """roco_requests_running roco_requests_queued roco_pool_pages roco_pages_total roco_pages_held roco_tokens_prompt_total
 roco_tokens_generated_total""".split()
 LABELLED = ["roco_requests_total", "roco_tokens_evicted_total"]
 HISTOGRAMS = """roco_first_token_seconds roco_inter_token_seconds roco_queue_seconds roco_step_seconds
@@ -39,7 +39,7 @@ def test_metric_names_others_rely_on(server):
         assert any(key.startswith(name + "{") for key in m)
     for name in HISTOGRAMS:
         assert m[name + "_count"] > 0 and any(key.startswith(name + '_bucket{le="+Inf"') for key in m)
-    assert m["roco_pages_total"] == 16384 // 32 * 90
+    assert m["roco_pool_pages"] == m["roco_pages_total"] == 16384 // 32 * 90
 
 
 def test_counters_count(server):
@@ -52,12 +52,12 @@ def test_counters_count(server):
     assert grown('roco_requests_total{outcome="length"}') == 1
 
 
-def test_a_taken_port_is_noticed_before_the_model_is_loaded(build, model, server):
-    begin = time.time()
-    second = subprocess.run([build / "roco", "serve", model, "--port", str(server.port)], capture_output=True, text=True,
+def test_a_taken_port_is_noticed_before_the_model_is_loaded(build, server):
+    """So early that a model which is not there is not missed."""
+    second = subprocess.run([build / "roco", "serve", "/no/model", "--port", str(server.port)], capture_output=True, text=True,
                             timeout=20)
-    assert second.returncode != 0 and time.time() - begin < 1
-    assert str(server.port) in second.stderr
+    assert second.returncode != 0
+    assert f"port {server.port}: Address already in use" in second.stderr and "/no/model" not in second.stderr
 
 
 @pytest.mark.parametrize("content", [b"<!DOCTYPE html><html></html>", b"", b"GGUF", b"GGUF\x03\x00\x00\x00" + b"\xff" * 16])
@@ -97,7 +97,7 @@ def stream_all(url, out, **body):
 
 
 def test_sigterm_drains(start):
-    s = start("--kv-pool-tokens", 8192)
+    s = start("--kv-pool-tokens", 8192, "--drain-timeout", 300)
     out = []
     threads = [threading.Thread(target=stream_all, args=(s.url, out), kwargs=dict(
         prompt=STORY, max_tokens=900, ignore_eos=True, kv_budget=64)) for _ in range(5)]
@@ -108,13 +108,13 @@ def test_sigterm_drains(start):
     kept.get(s.url + "/health", timeout=5)
     s.process.send_signal(signal.SIGTERM)
     for t in threads:
-        t.join(60)
+        t.join(120)
     assert s.process.wait(30) == 0
     assert len(out) == 5 and all(o.endswith(b"data: [DONE]\n") or o.rstrip().endswith(b"data: [DONE]") for o in out)
 
 
 def test_second_sigterm_ends_at_once(start):
-    s = start("--kv-pool-tokens", 8192)
+    s = start("--kv-pool-tokens", 8192, "--drain-timeout", 300)
     failed = []
 
     def ask():
@@ -130,12 +130,11 @@ def test_second_sigterm_ends_at_once(start):
         t.start()
     s.wait_running(20)
     s.process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    s.wait_draining()  # two signals in one moment are one
     s.process.send_signal(signal.SIGTERM)
-    begin = time.time()
-    assert s.process.wait(10) == 0 and time.time() - begin < 3
+    assert s.process.wait(30) == 0
     for t in threads:
-        t.join(10)
+        t.join(30)
     assert len(failed) == 20 and all(f in (503, "cut") for f in failed)
 
 
@@ -176,14 +175,13 @@ def test_one_broken_row_fails_alone(start):
 def test_keep_alive_comments_while_silent(start):
     """One sequence runs, another waits: the waiting stream is not silent."""
     s = start("--max-seqs", 1, "--keep-alive", 1, "--kv-pool-tokens", 8192)
-    blocker = threading.Thread(target=lambda: s.complete(prompt=STORY, max_tokens=4000, ignore_eos=True, kv_budget=256))
-    blocker.start()
-    s.wait_running(1)
-    with requests.post(s.url + "/v1/completions", json=dict(prompt="a", max_tokens=1, stream=True), stream=True,
-                       timeout=120) as reply:
-        first = next(line for line in reply.iter_lines(chunk_size=1) if line)
-        assert first.startswith(b":")
-    blocker.join()
+    body = dict(prompt=STORY, max_tokens=8000, ignore_eos=True, kv_budget=256, stream=True)
+    with requests.post(s.url + "/v1/completions", json=body, stream=True, timeout=120):
+        s.wait_running(1)
+        with requests.post(s.url + "/v1/completions", json=dict(prompt="a", max_tokens=1, stream=True), stream=True,
+                           timeout=120) as reply:
+            first = next(line for line in reply.iter_lines(chunk_size=1) if line)
+            assert first.startswith(b":")
     assert s.stop() == 0
 
 
@@ -191,11 +189,9 @@ def test_a_slow_client_is_cut(start):
     s = start("--idle-timeout", 1, "--kv-pool-tokens", 1024)
     with socket.create_connection(("127.0.0.1", s.port), timeout=20) as c:
         c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n")
-        begin = time.time()
         try:
             while c.recv(4096):
                 pass
-        except OSError:
-            pass
-        assert time.time() - begin < 10
+        except ConnectionError:
+            pass  # but not the client's own 20 s
     assert s.stop() == 0

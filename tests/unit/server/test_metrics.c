@@ -36,6 +36,7 @@ static void test_names(void **state)
         "roco_requests_total{outcome=\"cancelled\"} 3\n",
         "roco_requests_total{outcome=\"rejected\"} 2\n",
         "roco_requests_total{outcome=\"error\"} 1\n",
+        "roco_pool_pages 512\n",
         "roco_pages_total 512\n",
         "roco_pages_held 7\n",
         "roco_pool_usage_ratio 0.013671875\n",
