@@ -22,9 +22,7 @@ static double weight(float statistic)
 /* From importance to c, in place, using scratch[other..]. Both halves of scratch are used. */
 static void weigh_by_values(const roco_policy_view *view, double *a, double *distance)
 {
-    double sum = 0;
-    for (uint32_t j = 0; j < view->n; j++)
-        sum += a[j];
+    const double sum = roco_sum_in_blocks(a, view->n);
     for (uint32_t j = 0; j < view->n; j++)
         a[j] = sum > 0 ? a[j] / sum : 0;
     roco_value_mean(view, a);

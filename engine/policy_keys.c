@@ -68,6 +68,18 @@ void roco_key_likeness(const roco_policy_view *view, double *likeness)
     }
 }
 
+double roco_sum_in_blocks(const double *x, uint32_t n)
+{
+    double all = 0;
+    for (uint32_t first = 0; first < n; first += BLOCK) {
+        double sum = 0;
+        for (uint32_t i = first; i < n && i < first + BLOCK; i++)
+            sum += x[i];
+        all += sum;
+    }
+    return all;
+}
+
 void roco_value_mean(const roco_policy_view *view, const double *weight)
 {
     const uint32_t dim = view->values->dim;

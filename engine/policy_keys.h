@@ -8,6 +8,9 @@
  * Never NaN; a key of zeros, or a broken one, is like every other. Overwrites view->vector. */
 void roco_key_likeness(const roco_policy_view *view, double *likeness);
 
+/* The sum of x[0..n), in blocks of ROCO_POLICY_BLOCK that are then added up: an order that a device can take too. */
+double roco_sum_in_blocks(const double *x, uint32_t n);
+
 /* mean[dim] = sum over j of weight[j] v_j, into view->vector. */
 void roco_value_mean(const roco_policy_view *view, const double *weight);
 /* distance[j] = |v_j - view->vector|. */

@@ -26,17 +26,28 @@ static double attention(const roco_policy_view *view, uint32_t j)
     return sum / ((double)view->now - (from > 0 ? from : 0) + 1);
 }
 
+/* e^x of a cosine to the last bits, by its Taylor series to x^18. Of sums and products alone, so that every backend
+ * gives the same bits. */
+static double exponential(double x)
+{
+    double e = 1;
+    for (int k = 18; k > 0; k--)
+        e = 1 + e * x / k;
+    return e;
+}
+
 static void select_redundant(const roco_policy_view *view, uint32_t surplus, uint32_t *victims)
 {
-    double *key = view->scratch, *other = view->scratch + view->n, total = 0;
+    double *key = view->scratch, *other = view->scratch + view->n;
     for (uint32_t j = 0; j < view->n; j++)
         other[j] = fmin(fmax(attention(view, j), -1e6), 1e6);
     roco_select_pool(view, POOL, true, other, key);
     roco_key_likeness(view, other);
     for (uint32_t j = 0; j < view->n; j++)
-        total += exp(other[j]);
+        other[j] = exponential(other[j]);
+    const double total = roco_sum_in_blocks(other, view->n);
     for (uint32_t j = 0; j < view->n; j++)
-        key[j] = IMPORTANCE * key[j] - (1 - IMPORTANCE) * exp(other[j]) / total;
+        key[j] = IMPORTANCE * key[j] - (1 - IMPORTANCE) * other[j] / total;
     roco_select_unprotected(view, surplus, victims);
 }
 

@@ -195,7 +195,7 @@ template <int TILE, int PAIRS> static __global__ void attend(roco_cuda_layer l, 
     const head_cache c = open_cache(l, chunk, kv_head);
     const row_tile t = open_tile(index, chunk->n_rows, n_group, TILE);
     const attend_shared<TILE> s = carve_shared<TILE>(memory, c.layout->key_dim);
-    load_queries<TILE>(l, chunk, kv_head, t, c.layout->key_dim, threadIdx.x, blockDim.x, s.queries);
+    load_queries<TILE>(l, c, kv_head, t, threadIdx.x, blockDim.x, s.queries);
     __syncthreads();
     warp_rows<TILE, PAIRS> w = {};
 #pragma unroll

@@ -8,6 +8,9 @@
 
 /* Scores kept for the statistics, at most, unless one sequence alone needs more. */
 #define MOST_SCORES   ((size_t)32 << 20)
+/* Cells, in the same way: with a thousand columns for each head of each row of a step, or these. */
+#define MOST_CELLS    ((size_t)2 << 20)
+#define CELL_COLUMNS  1024u
 /* Columns that a decode's split should have at most. */
 #define SPLIT_COLUMNS 2048u
 #define MOST_SPLITS   64u
@@ -15,7 +18,7 @@
 #define BLOCKS_EACH   4u
 
 struct roco_cuda_attention {
-    unsigned char *stage;
+    unsigned char *stage, *cells;
     float *scores, *normals, *partials;
     size_t n_partials;
 };
@@ -63,14 +66,17 @@ roco_status roco_cuda_attention_open(roco_cuda *cuda, roco_error *error)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for attention");
     const size_t n_heads = most_heads(c), columns = round_up_32(c->max_slots) + round_up_32(c->stride);
     const size_t wished = (size_t)c->max_rows * n_heads * SPLIT_COLUMNS;
+    const size_t wished_cells = (size_t)c->max_rows * c->max_kv_heads * CELL_COLUMNS;
     const roco_cuda_room room = {
         .n_scores = larger(n_heads * columns, wished < MOST_SCORES ? wished : MOST_SCORES),
+        .n_cells = larger(c->max_kv_heads * columns, wished_cells < MOST_CELLS ? wished_cells : MOST_CELLS),
         .n_stage_pages = c->max_kv_heads * (2 * (c->max_rows / ROCO_PAGE_SLOTS) + c->stride / ROCO_PAGE_SLOTS + 64),
         .n_heads = (uint32_t)n_heads,
         .n_kv_heads = c->max_kv_heads};
     a->n_partials = n_heads * (c->layout.value_dim + 2) * (2 * (size_t)c->max_rows + MOST_SPLITS);
     a->stage = roco_cuda_scratch(cuda, (size_t)room.n_stage_pages * c->layout.page_bytes, "strides", &status, error);
     a->scores = roco_cuda_scratch(cuda, room.n_scores * sizeof(float), "scores", &status, error);
+    a->cells = roco_cuda_scratch(cuda, room.n_cells * ROCO_CUDA_CELL_BYTES, "policies", &status, error);
     a->normals = roco_cuda_scratch(cuda, 2 * c->max_rows * n_heads * sizeof(float), "softmax sums", &status, error);
     a->partials = roco_cuda_scratch(cuda, a->n_partials * sizeof(float), "split attention", &status, error);
     return status != ROCO_OK ? status : roco_cuda_tables_open(cuda, &room, error);
@@ -81,7 +87,7 @@ void roco_cuda_attention_close(roco_cuda *cuda)
     roco_cuda_attention *a = cuda->attention;
     if (a == NULL)
         return;
-    void *memory[] = {a->stage, a->scores, a->normals, a->partials};
+    void *memory[] = {a->stage, a->scores, a->cells, a->normals, a->partials};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         roco_gpu_memory_close(cuda->gpu, memory[i]);
     roco_cuda_tables_close(cuda);
@@ -117,6 +123,8 @@ static void run_decode(const roco_cuda *cuda, roco_cuda_layer *l, const roco_att
     l->order += decode->first;
     l->n_splits = splits_for(cuda, args, decode);
     roco_cuda_launch_store(cuda->stream, l, 0, decode->n, 1);
+    if (decode->ranked)
+        roco_cuda_launch_rank(cuda->stream, l, 0, decode->n);
     if (is_narrow(l))
         roco_cuda_attend_decode_128(cuda->stream, l, decode->n);
     else
@@ -131,6 +139,8 @@ static void run_prompts(const roco_cuda *cuda, const roco_cuda_layer *l, const r
     for (uint32_t i = 0; i < w->n_levels; i++) {
         const roco_cuda_span *s = &plan->levels[w->first_level + i];
         roco_cuda_launch_store(cuda->stream, l, s->first, s->n, s->most_rows);
+        if (s->ranked)
+            roco_cuda_launch_rank(cuda->stream, l, s->first, s->n);
         if (is_narrow(l))
             roco_cuda_attend_prompt_128(cuda->stream, l, s->first, s->n, s->most_rows);
         else
@@ -165,6 +175,8 @@ void roco_cuda_attention_run(roco_backend *backend, const roco_attention *args)
                          .order = plan->order,
                          .pins = pins,
                          .scores = a->scores,
+                         .cells = a->cells,
+                         .rank_rope = args->rank_rope,
                          .normals = a->normals,
                          .partials = a->partials,
                          .n_splits = 1};

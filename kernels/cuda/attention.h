@@ -3,6 +3,7 @@
  * How a layer's attention goes, in launches:
  *
  *   store    K and V to their slots; a stride of an evicting head waits in `stage`, in the form of pages
+ *   rank     sequences by rank: ranks of what evicting heads hold
  *   attend   tiles of query rows over all slots they see; decode cut into splits, and scores kept for the statistics
  *   finish   decode: joins the splits, adds to S and S2, chooses the next victim
  *   pay      prompt strides of evicting heads: column sums of p and p^2
@@ -16,6 +17,8 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/gpu.h"
 
+/* Bytes of a column's cell: what policies and ranks need beside the scores (cache.h: column_cells). */
+#define ROCO_CUDA_CELL_BYTES  32u
 /* Tokens of a stride at most. */
 #define ROCO_CUDA_MOST_STRIDE 1024u
 
@@ -35,11 +38,13 @@ typedef struct roco_cuda_chunk {
     uint32_t decode;
     uint32_t is_last; /* of its sequence in this step */
     uint32_t policy, kept, policy_window, peak;
+    uint32_t by_rank;
     uint32_t sink, recent, first_pin, n_pins;
     uint32_t first_stage; /* page of KV head 0's stride */
     uint32_t columns;     /* at most, of any head: cache and stride, rounded up to 32 */
     uint64_t first_score; /* its place in `scores`: decode [n_heads][columns], the first head's of a group then the p
                              that the query paid; prompt [n_kv_heads][columns], the p that the last query paid */
+    uint64_t first_cell;  /* its place in `cells`: [n_kv_heads][columns] */
 } roco_cuda_chunk;
 
 /* Passed to kernels by value. */
@@ -54,6 +59,8 @@ typedef struct roco_cuda_layer {
     const uint32_t *order; /* chunk numbers: decode, then prompts by level */
     const roco_pin *pins;
     float *scores;
+    unsigned char *cells;
+    roco_rank_rope rank_rope;
     float *normals;  /* [rows, n_heads, 2] of each row's softmax: its greatest score, 1 / its sum */
     float *partials; /* [entries, n_heads, n_splits, value_dim + 2] of decode */
     uint32_t n_splits;
@@ -63,13 +70,11 @@ typedef struct roco_cuda_layer {
 extern "C" {
 #endif
 
-/* attend_<components>.cu, store.cu, finish.cu, pay.cu, evict.cu. Chunks order[first] .. order[first + n - 1]; most_rows
- * of any of them. */
+/* attend_<components>.cu, store.cu, rank.cu, finish.cu, pay.cu, evict.cu. Chunks order[first] .. order[first + n - 1];
+ * most_rows of any of them. */
 void roco_cuda_launch_store(roco_gpu_stream stream, const roco_cuda_layer *layer, uint32_t first, uint32_t n,
                             uint32_t most_rows);
-void roco_cuda_launch_attend_decode(roco_gpu_stream stream, const roco_cuda_layer *layer, uint32_t n);
-void roco_cuda_launch_attend_prompt(roco_gpu_stream stream, const roco_cuda_layer *layer, uint32_t first, uint32_t n,
-                                    uint32_t most_rows);
+void roco_cuda_launch_rank(roco_gpu_stream stream, const roco_cuda_layer *layer, uint32_t first, uint32_t n);
 void roco_cuda_launch_finish(roco_gpu_stream stream, const roco_cuda_layer *layer, uint32_t n);
 void roco_cuda_launch_pay(roco_gpu_stream stream, const roco_cuda_layer *layer, uint32_t first, uint32_t n,
                           uint32_t most_columns);

@@ -10,6 +10,14 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/warp.h"
 
+/* A head's part of the chunk's cells: arrays by column. */
+typedef struct column_cells {
+    double *key, *other;
+    unsigned long long *sorted;
+    uint32_t *list;
+    uint32_t *rank; /* of the tokens in the cache */
+} column_cells;
+
 typedef struct head_cache {
     const roco_cuda_chunk *chunk;
     roco_kv_head *head;
@@ -21,11 +29,26 @@ typedef struct head_cache {
     unsigned base;   /* first column of the stride */
     unsigned n_new;  /* tokens of the stride; 0 when nothing is staged */
     unsigned target; /* decode: the token's slot */
+    column_cells cells;
 } head_cache;
 
 static __device__ __forceinline__ unsigned round_up_32(unsigned n)
 {
     return (n + 31u) & ~31u;
+}
+
+static __device__ __forceinline__ column_cells open_cells(const roco_cuda_layer &l, const roco_cuda_chunk *chunk,
+                                                          unsigned kv_head)
+{
+    const size_t columns = chunk->columns;
+    unsigned char *memory = l.cells + (chunk->first_cell + kv_head * columns) * ROCO_CUDA_CELL_BYTES;
+    column_cells cells;
+    cells.key = reinterpret_cast<double *>(memory);
+    cells.other = cells.key + columns;
+    cells.sorted = reinterpret_cast<unsigned long long *>(cells.other + columns);
+    cells.list = reinterpret_cast<uint32_t *>(cells.sorted + columns);
+    cells.rank = cells.list + columns;
+    return cells;
 }
 
 static __device__ __forceinline__ head_cache open_cache(const roco_cuda_layer &l, const roco_cuda_chunk *chunk,
@@ -54,6 +77,7 @@ static __device__ __forceinline__ head_cache open_cache(const roco_cuda_layer &l
     c.base = round_up_32(c.n_old);
     const unsigned stage_pages = (chunk->n_rows + ROCO_PAGE_SLOTS - 1) / ROCO_PAGE_SLOTS;
     c.stage = l.stage + (size_t)(chunk->first_stage + kv_head * stage_pages) * l.layouts[0].page_bytes;
+    c.cells = open_cells(l, chunk, kv_head);
     return c;
 }
 
@@ -98,6 +122,20 @@ static __device__ __forceinline__ bool keeps_statistics(const roco_cuda_layer &l
 {
     const bool whole = c.head->budget == l.window && c.head->reserved == 0;
     return c.head->evicts && !whole && c.chunk->kept != ROCO_KEPT_NOTHING;
+}
+
+/* How many older tokens the head holds than a column's, which holds one. A plain head's slots are in order. */
+static __device__ __forceinline__ unsigned rank_of_column(const head_cache &c, unsigned column)
+{
+    if (column >= c.base)
+        return c.n_old + (column - c.base);
+    return c.head->evicts ? c.cells.rank[column] : column;
+}
+
+/* The same for a row of the chunk, which sees all that came before it. */
+static __device__ __forceinline__ unsigned rank_of_row(const head_cache &c, unsigned row)
+{
+    return c.chunk->decode ? c.n_old - 1 : c.staged ? c.n_old + row : (unsigned)c.chunk->position + row;
 }
 
 static __device__ __forceinline__ int32_t last_position(const roco_cuda_chunk *chunk)

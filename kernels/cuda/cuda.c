@@ -161,6 +161,7 @@ static bool cuda_knows_policy(const roco_backend *backend, const roco_policy *po
 
 static const roco_backend_ops cuda_ops = {
     .name = "cuda",
+    .takes_ranks = true,
     .takes_types = true,
     .knows_policy = cuda_knows_policy,
     .close = cuda_close,

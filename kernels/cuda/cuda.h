@@ -43,7 +43,7 @@ typedef struct roco_cuda {
 } roco_cuda;
 
 /* Ids of policies that select.h has twins of: 0 to this. */
-#define ROCO_CUDA_LAST_POLICY 6
+#define ROCO_CUDA_LAST_POLICY 13
 
 /* Values of a quantised matrix that are dequantised at once, unless a row has more. */
 #define ROCO_CUDA_DEQUANTIZED ((size_t)32 << 20)

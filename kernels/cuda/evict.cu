@@ -7,36 +7,6 @@ namespace
 
 constexpr unsigned THREADS = 256, WARPS = THREADS / ROCO_WARP;
 
-/* Calls `write(index, column)` for the columns from `from` to `to` that `has` takes, with their number in order.
- * Returns how many those are. All threads. */
-template <class Has, class Write> __device__ unsigned each_in_order(unsigned from, unsigned to, Has has, Write write)
-{
-    SHARED(unsigned, counts, [WARPS]);
-    const unsigned lane = lane_of_thread(), warp = warp_of_thread();
-    const unsigned each = (to - from + WARPS - 1) / WARPS, first = from + warp * each;
-    const unsigned end = first + each < to ? first + each : to;
-    unsigned own = 0;
-    for (unsigned j = first; j < end; j += ROCO_WARP)
-        own += (unsigned)__popc(__ballot_sync(ROCO_ALL_LANES, j + lane < end && has(j + lane)));
-    if (lane == 0)
-        counts[warp] = own;
-    __syncthreads();
-    unsigned at = 0, all = 0;
-    for (unsigned w = 0; w < WARPS; w++) {
-        at += w < warp ? counts[w] : 0;
-        all += counts[w];
-    }
-    for (unsigned j = first; j < end; j += ROCO_WARP) {
-        const bool is_one = j + lane < end && has(j + lane);
-        const unsigned lanes = __ballot_sync(ROCO_ALL_LANES, is_one);
-        if (is_one)
-            write(at + (unsigned)__popc(lanes & ((1u << lane) - 1u)), j + lane);
-        at += (unsigned)__popc(lanes);
-    }
-    __syncthreads();
-    return all;
-}
-
 template <class T>
 __device__ __forceinline__ void copy_column(const unsigned char *from, unsigned from_slot, unsigned char *to,
                                             unsigned to_slot, unsigned n, unsigned slots)

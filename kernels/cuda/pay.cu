@@ -53,7 +53,7 @@ __device__ payment pay_rows(const roco_cuda_layer &l, const head_cache &c, unsig
             const row_tile t = open_tile(tile + part, n_rows, n_group, TILE);
             float scores[TILE];
             __syncwarp(); /* the last tile's queries are read */
-            load_queries<TILE>(l, c.chunk, kv_head, t, c.layout->key_dim, lane_of_thread(), ROCO_WARP, queries);
+            load_queries<TILE>(l, c, kv_head, t, lane_of_thread(), ROCO_WARP, queries);
             __syncwarp();
             tile_scores<TYPE, TILE>(l, c, t, queries, first, scores);
             for (unsigned r = 0; r < TILE && tile_has(t, r); r++) {

@@ -48,18 +48,31 @@ static __device__ __forceinline__ unsigned group_in_tile(const row_tile &t, unsi
     return t.first_group + r % t.in_position;
 }
 
+/* Component d of a vector, rotated by rank. */
+static __device__ __forceinline__ float rotated(const roco_rank_rope &rope, unsigned rank, const float *x, unsigned d)
+{
+    if (d >= rope.dim)
+        return x[d];
+    const unsigned half = rope.dim / 2, pair = rope.halves ? d % half : d / 2;
+    const bool is_first = rope.halves ? d < half : d % 2 == 0;
+    const float c = rope.cosines[(size_t)rank * half + pair], s = rope.sines[(size_t)rank * half + pair];
+    const float other = x[rope.halves ? (is_first ? d + half : d - half) : d ^ 1u];
+    return is_first ? x[d] * c - other * s : other * s + x[d] * c;
+}
+
 /* The tile's queries, scaled, to[d * TILE + r], by `n` threads of which this is number `i`. */
 template <int TILE>
-static __device__ __forceinline__ void load_queries(const roco_cuda_layer &l, const roco_cuda_chunk *chunk,
-                                                    unsigned kv_head, const row_tile &t, unsigned key_dim, unsigned i,
-                                                    unsigned n, float *to)
+static __device__ __forceinline__ void load_queries(const roco_cuda_layer &l, const head_cache &c, unsigned kv_head,
+                                                    const row_tile &t, unsigned i, unsigned n, float *to)
 {
+    const unsigned key_dim = c.layout->key_dim;
     for (; i < key_dim * TILE; i += n) {
         const unsigned r = i / key_dim, d = i % key_dim;
         float value = 0;
         if (tile_has(t, r)) {
-            const size_t row = chunk->row + position_in_tile(t, r), head = kv_head * t.n_group + group_in_tile(t, r);
-            value = l.q[(row * l.n_heads + head) * key_dim + d] * l.scale;
+            const unsigned row = position_in_tile(t, r), head = kv_head * t.n_group + group_in_tile(t, r);
+            const float *q = l.q + ((size_t)(c.chunk->row + row) * l.n_heads + head) * key_dim;
+            value = (c.chunk->by_rank ? rotated(l.rank_rope, rank_of_row(c, row), q, d) : q[d]) * l.scale;
         }
         to[d * TILE + r] = value;
     }
@@ -71,23 +84,52 @@ static __device__ __forceinline__ unsigned column_of_lane(unsigned first)
     return first + 2 * (lane_of_thread() % 16) + lane_of_thread() / 16;
 }
 
+/* Adds the products of component d of two keys. */
+template <int TILE>
+static __device__ __forceinline__ void add_products(const float *queries, unsigned d, float2 k, float left[TILE],
+                                                    float right[TILE])
+{
+#pragma unroll
+    for (int r = 0; r < TILE; r++) {
+        left[r] = fmaf(queries[d * TILE + r], k.x, left[r]);
+        right[r] = fmaf(queries[d * TILE + r], k.y, right[r]);
+    }
+}
+
+/* Every second pair of components that turn together, of two neighbouring columns' keys, each turned by its rank. */
 template <int TYPE, int TILE>
-static __device__ __forceinline__ void products(const head_cache &c, const float *queries, unsigned first,
-                                                float scores[TILE])
+static __device__ void add_rotated(const roco_rank_rope &rope, const head_cache &c, const float *queries,
+                                   unsigned column, float left[TILE], float right[TILE])
+{
+    const unsigned half = rope.dim / 2, left_rank = rank_of_column(c, column);
+    const unsigned right_rank = holds_token(c, column + 1) ? rank_of_column(c, column + 1) : left_rank;
+    unsigned slot;
+    const unsigned char *page = page_of_column(c, column, &slot);
+    for (unsigned pair = lane_of_thread() / 16; pair < half; pair += 2) {
+        const unsigned a = rope.halves ? pair : 2 * pair, b = rope.halves ? pair + half : 2 * pair + 1;
+        const float2 x = key_pair<TYPE>(c.layout, page, slot, a), y = key_pair<TYPE>(c.layout, page, slot, b);
+        const size_t i = (size_t)left_rank * half + pair, j = (size_t)right_rank * half + pair;
+        const float2 cosine = {rope.cosines[i], rope.cosines[j]}, sine = {rope.sines[i], rope.sines[j]};
+        const float2 first = {x.x * cosine.x - y.x * sine.x, x.y * cosine.y - y.y * sine.y};
+        const float2 second = {x.x * sine.x + y.x * cosine.x, x.y * sine.y + y.y * cosine.y};
+        add_products<TILE>(queries, a, first, left, right);
+        add_products<TILE>(queries, b, second, left, right);
+    }
+}
+
+template <int TYPE, int TILE>
+static __device__ __forceinline__ void products(const roco_rank_rope &rope, const head_cache &c, const float *queries,
+                                                unsigned first, float scores[TILE])
 {
     const unsigned half = lane_of_thread() / 16, pair = first + 2 * (lane_of_thread() % 16);
     float left[TILE] = {}, right[TILE] = {};
     if (holds_token(c, pair)) {
         unsigned slot;
         const unsigned char *page = page_of_column(c, pair, &slot);
-        for (unsigned d = half; d < c.layout->key_dim; d += 2) {
-            const float2 k = key_pair<TYPE>(c.layout, page, slot, d);
-#pragma unroll
-            for (int r = 0; r < TILE; r++) {
-                left[r] = fmaf(queries[d * TILE + r], k.x, left[r]);
-                right[r] = fmaf(queries[d * TILE + r], k.y, right[r]);
-            }
-        }
+        if (c.chunk->by_rank)
+            add_rotated<TYPE, TILE>(rope, c, queries, pair, left, right);
+        for (unsigned d = half + (c.chunk->by_rank ? rope.dim : 0); d < c.layout->key_dim; d += 2)
+            add_products<TILE>(queries, d, key_pair<TYPE>(c.layout, page, slot, d), left, right);
     }
 #pragma unroll
     for (int r = 0; r < TILE; r++) {
@@ -117,7 +159,7 @@ static __device__ __forceinline__ void tile_scores(const roco_cuda_layer &l, con
 {
     const unsigned column = column_of_lane(first);
     int32_t column_position = 0;
-    products<TYPE, TILE>(c, queries, first, scores);
+    products<TYPE, TILE>(l.rank_rope, c, queries, first, scores);
     if (l.window > 0 && holds_token(c, column)) {
         unsigned slot;
         unsigned char *page = page_of_column(c, column, &slot);

@@ -2,61 +2,13 @@
  *
  * A block answers with a rule, not a list: a threshold (key, position) that says for each column whether it is a
  * victim. The threshold is found by radix selection, so nothing is sorted or stored. Keys are doubles, computed anew at
- * each look from S, S2 and the position by the same operations in the same order as on the CPU (the _rn functions are
- * never fused), so equal statistics give equal victims.
+ * each look from S, S2 and the position, or once by weigh.h where K and V decide, by the same operations in the same
+ * order as on the CPU (the _rn functions are never fused), so equal statistics give equal victims.
  */
 #ifndef ROCO_KERNELS_CUDA_SELECT_H
 #define ROCO_KERNELS_CUDA_SELECT_H
 
-#include "kernels/cuda/cache.h"
-
-/* Ids of engine/policies.h, which stands above this layer; a test holds them equal. */
-enum policy_twin {
-    TWIN_FULL,
-    TWIN_ROCO,
-    TWIN_RECENCY,
-    TWIN_MEAN,
-    TWIN_H2O,
-    TWIN_TOVA,
-    TWIN_RANDOM,
-};
-
-/* What a policy is asked: its columns are cache slots, then the stride's tokens without a hole. */
-typedef struct question {
-    const head_cache *cache;
-    const roco_pin *pins;
-    unsigned n, n_old, budget, surplus;
-    int32_t now;
-    int64_t outside; /* positions up to this have left the sliding window; -1: none */
-    uint64_t stream;
-} question;
-
-/* One token of it. */
-typedef struct candidate {
-    float sum, sum_sq;
-    int32_t position;
-} candidate;
-
-static __device__ __forceinline__ candidate candidate_at(const question &q, unsigned j)
-{
-    unsigned slot;
-    unsigned char *page = page_of_column(*q.cache, j < q.n_old ? j : q.cache->base + (j - q.n_old), &slot);
-    return {*sum_of(*q.cache, page, slot), *sum_sq_of(*q.cache, page, slot), *position_of(*q.cache, page, slot)};
-}
-
-static __device__ __forceinline__ bool is_protected(const question &q, const candidate &t)
-{
-    const roco_cuda_chunk *chunk = q.cache->chunk;
-    const int64_t position = t.position;
-    if (position < (int64_t)chunk->sink || position > (int64_t)q.now - (int64_t)chunk->recent)
-        return true;
-    for (unsigned i = 0; i < chunk->n_pins; i++) {
-        const roco_pin pin = q.pins[chunk->first_pin + i];
-        if (position >= (int64_t)pin.first && position < (int64_t)pin.end)
-            return true;
-    }
-    return false;
-}
+#include "kernels/cuda/weigh.h"
 
 /* --- keys --- */
 
@@ -65,24 +17,6 @@ static __device__ __forceinline__ unsigned long long ordered_bits(double key)
 {
     const unsigned long long bits = (unsigned long long)__double_as_longlong(__dadd_rn(key, 0.0));
     return bits >> 63 ? ~bits : bits | 1ull << 63;
-}
-
-static __device__ __forceinline__ double largest_double()
-{
-    return 1.7976931348623157e308;
-}
-
-/* What is not a number goes first, infinity counts as the largest finite value. */
-static __device__ __forceinline__ double key_of(float statistic)
-{
-    if (statistic != statistic)
-        return -largest_double();
-    return fmax(fmin((double)statistic, largest_double()), -largest_double());
-}
-
-static __device__ __forceinline__ double queries_of(const question &q, const candidate &t)
-{
-    return (double)(q.now - t.position + 1);
 }
 
 /* S as RoCo takes it. */
@@ -107,15 +41,17 @@ static __device__ __forceinline__ unsigned long long mix(unsigned long long z)
     return z ^ (z >> 31);
 }
 
-/* RoCo ranks twice: by variance, then by mean. */
+/* RoCo ranks twice: by variance, then by mean or by what weigh_columns made of it. */
 static __device__ __forceinline__ double variance_key(const question &q, const candidate &t)
 {
     const double n = queries_of(q, t), v = __ddiv_rn(spread_of(q, t), __dmul_rn(n, n));
     return v < largest_double() ? v : largest_double();
 }
 
-static __device__ __forceinline__ double steady_mean_key(const question &q, const candidate &t)
+static __device__ __forceinline__ double second_key(const question &q, const candidate &t)
 {
+    if (q.cache->chunk->policy == TWIN_ROCO_CAOTE)
+        return q.cache->cells.key[t.number];
     const double m = __ddiv_rn(steady_sum(t), queries_of(q, t));
     return m < largest_double() ? m : largest_double();
 }
@@ -124,17 +60,15 @@ static __device__ __forceinline__ double steady_mean_key(const question &q, cons
 static __device__ double single_key(const question &q, const candidate &t)
 {
     switch (q.cache->chunk->policy) {
-    case TWIN_MEAN: return __ddiv_rn(key_of(t.sum), (double)(q.now - t.position + 1));
-    case TWIN_H2O: {
-        const int64_t window = (int64_t)__dmul_rn((double)q.budget, 0.1);
-        return t.position > (int64_t)q.now - window ? (double)INFINITY : key_of(t.sum);
-    }
+    case TWIN_RECENCY: return (double)t.position;
+    case TWIN_MEAN: return __ddiv_rn(key_of(t.sum), queries_of(q, t));
+    case TWIN_H2O: return t.position > (int64_t)q.now - newest_tenth(q) ? (double)INFINITY : key_of(t.sum);
     case TWIN_TOVA: return key_of(t.sum); /* p of the last query stands there */
     case TWIN_RANDOM:
         return (double)(mix(mix(q.stream) + ((unsigned long long)(unsigned)q.now << 32) +
                             (unsigned long long)(unsigned)t.position) >>
                         11);
-    default: return (double)t.position; /* recency */
+    default: return q.cache->cells.key[t.number];
     }
 }
 
@@ -266,11 +200,6 @@ typedef struct answer {
     threshold first, second;
 } answer;
 
-static __device__ __forceinline__ bool is_outside(const question &q, const candidate &t)
-{
-    return (int64_t)t.position <= q.outside;
-}
-
 static __device__ __forceinline__ bool is_chosen(const question &q, const answer &a, const candidate &t)
 {
     if (!a.asks || is_outside(q, t) || is_protected(q, t))
@@ -278,7 +207,7 @@ static __device__ __forceinline__ bool is_chosen(const question &q, const answer
     if (!a.ranks_twice)
         return within(a.second, ordered_bits(single_key(q, t)), t.position);
     return within(a.first, ordered_bits(variance_key(q, t)), t.position) &&
-           within(a.second, ordered_bits(steady_mean_key(q, t)), t.position);
+           within(a.second, ordered_bits(second_key(q, t)), t.position);
 }
 
 static __device__ __forceinline__ bool is_victim(const question &q, const answer &a, const candidate &t)
@@ -309,7 +238,7 @@ static __device__ void ask_roco(const question &q, unsigned surplus, answer *a)
 {
     const auto free = [&q](const candidate &t) { return !is_outside(q, t) && !is_protected(q, t); };
     const auto variance = [&q](const candidate &t) { return variance_key(q, t); };
-    const auto mean = [&q](const candidate &t) { return steady_mean_key(q, t); };
+    const auto mean = [&q](const candidate &t) { return second_key(q, t); };
     const int64_t scope = (int64_t)q.budget - (int64_t)__dmul_rn((double)q.budget, 0.1) - (int64_t)q.cache->chunk->sink;
     const unsigned k = scope > (int64_t)surplus ? (unsigned)scope : surplus, n_free = count_columns(q, free);
     a->ranks_twice = true;
@@ -353,7 +282,8 @@ static __device__ answer choose_victims(const question &q)
     a.asks = surplus > 0;
     if (!a.asks)
         return a;
-    if (q.cache->chunk->policy == TWIN_ROCO) {
+    weigh_columns(q, q.n - a.n_outside);
+    if (q.cache->chunk->policy == TWIN_ROCO || q.cache->chunk->policy == TWIN_ROCO_CAOTE) {
         ask_roco(q, surplus, &a);
     } else {
         a.second = select_lowest(

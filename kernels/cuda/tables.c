@@ -123,6 +123,7 @@ static void fill_chunk(const roco_cuda *cuda, const roco_chunk *from, bool is_la
                             .kept = kept_by(s->policy),
                             .policy_window = s->policy->window,
                             .peak = s->policy->peak,
+                            .by_rank = s->by_rank,
                             .sink = s->sink,
                             .recent = s->recent,
                             .first_pin = first_pin,
@@ -132,17 +133,19 @@ static void fill_chunk(const roco_cuda *cuda, const roco_chunk *from, bool is_la
 
 /* What a chunk takes of the scratch. */
 typedef struct need {
-    size_t scores;
+    size_t scores, cells;
     uint32_t stage_pages;
 } need;
 
-static need need_of(const roco_cuda_room *room, const roco_cuda_chunk *chunk)
+static need need_of(const roco_cuda_room *room, const roco_policy *policy, bool evicts, const roco_cuda_chunk *chunk)
 {
-    need n = {0, 0};
+    need n = {0};
     if (chunk->kept != ROCO_KEPT_NOTHING)
         n.scores = (size_t)(chunk->decode ? room->n_heads : room->n_kv_heads) * chunk->columns;
     if (!chunk->decode)
         n.stage_pages = room->n_kv_heads * ((chunk->n_rows + ROCO_PAGE_SLOTS - 1) / ROCO_PAGE_SLOTS);
+    if (evicts && (chunk->by_rank || policy->needs_keys || policy->needs_values || policy->window > 0))
+        n.cells = (size_t)room->n_kv_heads * chunk->columns;
     return n;
 }
 
@@ -154,6 +157,7 @@ static void grow(roco_cuda_span *s, const roco_cuda_chunk *chunk)
     s->most_rows = chunk->n_rows > s->most_rows ? chunk->n_rows : s->most_rows;
     s->most_columns = chunk->columns > s->most_columns ? chunk->columns : s->most_columns;
     s->kept |= chunk->kept != ROCO_KEPT_NOTHING;
+    s->ranked |= chunk->by_rank != 0;
 }
 
 /* The order of chunks first..end-1, which is a wave: decode, then prompts level by level. */
@@ -183,15 +187,21 @@ static void order_wave(roco_cuda_plan *plan, const uint32_t *level_of, const roc
     }
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* One sequence's chunks run..end-1: their levels, and what they take together. Levels follow each other, so one place
  * serves them all. */
-static need measure_run(const roco_cuda_tables *t, const roco_cuda_chunk *chunks, uint32_t run, uint32_t end,
-                        bool evicts)
+static need measure_run(const roco_cuda_tables *t, const roco_policy *policy, const roco_cuda_chunk *chunks,
+                        uint32_t run, uint32_t end, bool evicts)
 {
-    need sum = {0, 0};
+    need sum = {0};
     for (uint32_t i = run; i < end; i++) {
-        const need one = need_of(&t->room, &chunks[i]);
-        sum.scores = one.scores > sum.scores ? one.scores : sum.scores;
+        const need one = need_of(&t->room, policy, evicts, &chunks[i]);
+        sum.scores = larger(sum.scores, one.scores);
+        sum.cells = larger(sum.cells, one.cells);
         if (evicts && one.stage_pages > sum.stage_pages)
             sum.stage_pages = one.stage_pages;
         t->level_of[i] = evicts ? i - run : 0;
@@ -203,25 +213,28 @@ static need measure_run(const roco_cuda_tables *t, const roco_cuda_chunk *chunks
 static void make_plan(roco_cuda_tables *t, roco_cuda_plan *plan, bool windowed, const roco_chunk *from, uint32_t n,
                       roco_cuda_chunk *chunks, uint32_t *order)
 {
-    need used = {0, 0};
+    need used = {0};
     uint32_t first = 0;
     plan->n_waves = plan->n_levels = 0;
     for (uint32_t run = 0, end; run < n; run = end) {
         for (end = run + 1; end < n && from[end].sequence == from[run].sequence;)
             end++;
-        const need wanted = measure_run(t, chunks, run, end, windowed || from[run].sequence->policy->evicts);
-        if (used.scores + wanted.scores > t->room.n_scores ||
+        const roco_policy *policy = from[run].sequence->policy;
+        const need wanted = measure_run(t, policy, chunks, run, end, windowed || policy->evicts);
+        if (used.scores + wanted.scores > t->room.n_scores || used.cells + wanted.cells > t->room.n_cells ||
             used.stage_pages + wanted.stage_pages > t->room.n_stage_pages) {
             ROCO_CHECK(run > first);
             order_wave(plan, t->level_of, chunks, first, run, order);
-            used = (need){0, 0};
+            used = (need){0};
             first = run;
         }
         for (uint32_t i = run; i < end; i++) {
             chunks[i].first_score = used.scores;
+            chunks[i].first_cell = used.cells;
             chunks[i].first_stage = used.stage_pages;
         }
         used.scores += wanted.scores;
+        used.cells += wanted.cells;
         used.stage_pages += wanted.stage_pages;
     }
     if (first < n)

@@ -8,7 +8,8 @@
 /* Neighbouring entries of the order that one launch works on. */
 typedef struct roco_cuda_span {
     uint32_t first, n, most_rows, most_columns;
-    bool kept; /* some head may keep statistics */
+    bool kept;   /* some head may keep statistics */
+    bool ranked; /* some head may need ranks */
 } roco_cuda_span;
 
 /* Chunks whose strides and scores the scratch holds together; mostly there is one wave. */
@@ -30,7 +31,7 @@ typedef struct roco_cuda_plan {
 
 /* What plans have to fit into. */
 typedef struct roco_cuda_room {
-    size_t n_scores;
+    size_t n_scores, n_cells;
     uint32_t n_stage_pages;
     uint32_t n_heads, n_kv_heads; /* of any layer at most */
 } roco_cuda_room;

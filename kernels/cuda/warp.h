@@ -1,4 +1,4 @@
-/* Sums and maxima over the threads of a warp or a block. Device code. */
+/* Sums, maxima and lists over the threads of a warp or a block. Device code. */
 #ifndef ROCO_KERNELS_CUDA_WARP_H
 #define ROCO_KERNELS_CUDA_WARP_H
 
@@ -59,6 +59,37 @@ static __device__ __forceinline__ unsigned block_count(unsigned value)
     for (unsigned i = 0; i < blockDim.x / ROCO_WARP; i++)
         sum += warps[i];
     return sum;
+}
+
+/* Calls `write(index, number)` for the numbers from `from` to `to` that `has` takes, with their number in order.
+ * Returns how many those are. All threads. */
+template <class Has, class Write>
+static __device__ unsigned each_in_order(unsigned from, unsigned to, Has has, Write write)
+{
+    SHARED(unsigned, counts, [32]);
+    const unsigned lane = lane_of_thread(), warp = warp_of_thread(), n_warps = blockDim.x / ROCO_WARP;
+    const unsigned each = (to - from + n_warps - 1) / n_warps, first = from + warp * each;
+    const unsigned end = first + each < to ? first + each : to;
+    unsigned own = 0;
+    for (unsigned j = first; j < end; j += ROCO_WARP)
+        own += (unsigned)__popc(__ballot_sync(ROCO_ALL_LANES, j + lane < end && has(j + lane)));
+    if (lane == 0)
+        counts[warp] = own;
+    __syncthreads();
+    unsigned at = 0, all = 0;
+    for (unsigned w = 0; w < n_warps; w++) {
+        at += w < warp ? counts[w] : 0;
+        all += counts[w];
+    }
+    for (unsigned j = first; j < end; j += ROCO_WARP) {
+        const bool is_one = j + lane < end && has(j + lane);
+        const unsigned lanes = __ballot_sync(ROCO_ALL_LANES, is_one);
+        if (is_one)
+            write(at + (unsigned)__popc(lanes & ((1u << lane) - 1u)), j + lane);
+        at += (unsigned)__popc(lanes);
+    }
+    __syncthreads();
+    return all;
 }
 
 #endif

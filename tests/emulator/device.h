@@ -181,6 +181,11 @@ static inline double __dsub_rn(double a, double b)
     return a - b;
 }
 
+static inline double __dsqrt_rn(double x)
+{
+    return std::sqrt(x);
+}
+
 static inline double __ddiv_rn(double a, double b)
 {
     return a / b;

@@ -10,14 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LAYERS   2u
-#define MOST     160u /* rows of a step */
-#define MOST_SEQ 4u
+#define LAYERS    2u
+#define MOST      160u /* rows of a step */
+#define MOST_SEQ  4u
+#define MOST_RANK 128u
 
 typedef struct shape {
     roco_kv_type type, other; /* of the pool; of every second head */
     uint32_t n_heads, n_kv_heads, key_dim, value_dim, stride, window;
     float peak, softcap;
+    uint32_t rank_dim; /* > 0: sequences by rank, which turn so many components */
+    bool halves;
 } shape;
 
 typedef struct sequence {
@@ -33,11 +36,33 @@ typedef struct world {
     roco_kv_layout layout;
     unsigned char *cpu_pool, *cuda_pool;
     unsigned char *copy; /* of the device's pool */
+    float *rotations;    /* [2][MOST_RANK, rank_dim / 2]: cosines, sines */
+    float *cuda_rotations;
     uint32_t n_pages, next_page;
     support_random random;
     sequence sequences[MOST_SEQ];
     uint32_t n_sequences;
 } world;
+
+static void open_rotations(world *w)
+{
+    const uint32_t half = w->s.rank_dim / 2, n = MOST_RANK * half;
+    w->rotations = malloc(2 * n * sizeof *w->rotations + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const double angle = i / half * pow(100, -(double)(i % half) / half);
+        w->rotations[i] = (float)cos(angle);
+        w->rotations[n + i] = (float)sin(angle);
+    }
+    w->cuda_rotations = support_cuda_put(w->cuda, w->rotations, 2 * n);
+}
+
+static roco_rank_rope rope_of(const world *w, const float *rotations)
+{
+    return (roco_rank_rope){.cosines = rotations,
+                            .sines = rotations + MOST_RANK * (w->s.rank_dim / 2),
+                            .dim = w->s.rank_dim,
+                            .halves = w->s.halves};
+}
 
 static world *open_world(const shape *s, uint32_t n_pages)
 {
@@ -63,6 +88,7 @@ static world *open_world(const shape *s, uint32_t n_pages)
     memset(w->cpu_pool, 0xff, (size_t)n_pages * w->layout.page_bytes);
     w->cuda->ops->upload(w->cuda, w->cuda_pool, w->cpu_pool, (size_t)n_pages * w->layout.page_bytes);
     w->copy = malloc((size_t)n_pages * w->layout.page_bytes);
+    open_rotations(w);
     return w;
 }
 
@@ -77,9 +103,11 @@ static void close_world(world *w)
     }
     w->cpu->ops->memory_close(w->cpu, w->cpu_pool);
     w->cuda->ops->memory_close(w->cuda, w->cuda_pool);
+    w->cuda->ops->memory_close(w->cuda, w->cuda_rotations);
     w->cpu->ops->close(w->cpu);
     w->cuda->ops->close(w->cuda);
     free(w->copy);
+    free(w->rotations);
     free(w);
 }
 
@@ -93,7 +121,9 @@ static sequence *add_sequence(world *w, const char *policy, uint32_t budget, uin
     const uint32_t n_heads = LAYERS * s->n_kv_heads;
     q->cpu =
         (roco_kv_sequence){.policy = roco_policy_find(policy), .sink = 4, .recent = 6, .pins = pins, .n_pins = n_pins};
+    q->cpu.by_rank = s->rank_dim > 0;
     assert_non_null(q->cpu.policy);
+    assert_true(w->cuda->ops->knows_policy(w->cuda, q->cpu.policy));
     q->heads = calloc(n_heads, sizeof *q->heads);
     q->pages = calloc(w->n_pages, sizeof *q->pages);
     for (uint32_t i = 0; i < n_heads; i++) {
@@ -217,10 +247,12 @@ static void step_layer(world *w, uint32_t layer, const roco_chunk *cpu, const ro
                            .out = out,
                            .chunks = cpu,
                            .n_chunks = n_chunks,
+                           .rank_rope = rope_of(w, w->rotations),
                            .layout = w->layout,
                            .pool = w->cpu_pool};
     w->cpu->ops->attention(w->cpu, &args);
     args.q = dq, args.k = dk, args.v = dv, args.out = dout, args.chunks = cuda, args.pool = w->cuda_pool;
+    args.rank_rope = rope_of(w, w->cuda_rotations);
     w->cuda->ops->attention(w->cuda, &args);
     float *got = support_cuda_take(w->cuda, dout, no);
     const double distance = (double)support_distance(got, out, no);
@@ -259,8 +291,9 @@ static void run_mixed(const shape *s, const char *policy, uint32_t budget, uint3
     char what[160];
     if (!support_cuda_next())
         return;
-    snprintf(what, sizeof what, "%s, budget %u + %u, %u heads of %u, %ux%u, types %d %d, window %u", policy, budget,
-             reserved, s->n_heads, s->n_kv_heads, s->key_dim, s->value_dim, (int)s->type, (int)s->other, s->window);
+    snprintf(what, sizeof what, "%s, budget %u + %u, %u heads of %u, %ux%u, types %d %d, window %u, by rank %u", policy,
+             budget, reserved, s->n_heads, s->n_kv_heads, s->key_dim, s->value_dim, (int)s->type, (int)s->other,
+             s->window, s->rank_dim);
     world *w = open_world(s, 150);
     sequence *a = add_sequence(w, policy, budget, reserved, 100, pins, n_pins);
     sequence *b = add_sequence(w, policy, budget + 3, reserved, 90, NULL, 0);
@@ -279,17 +312,52 @@ static shape plain_shape(uint32_t n_heads, uint32_t n_kv_heads, uint32_t dim)
         .n_heads = n_heads, .n_kv_heads = n_kv_heads, .key_dim = dim, .value_dim = dim, .stride = 16, .peak = 2};
 }
 
-static const char *const policies[] = {"full", "roco", "recency", "mean", "h2o", "tova", "random"};
 #define EACH(name, of) for (uint32_t name = 0; name < sizeof(of) / sizeof(of)[0]; name++)
+#define EACH_POLICY(p) for (const roco_policy *const *p = roco_policies(); *p; p++)
 
 static void test_policies(void **state)
 {
     static const uint32_t budgets[] = {15, 31, 40};
-    EACH(p, policies)
+    EACH_POLICY(p)
     EACH(b, budgets)
     {
         const shape s = plain_shape(6, 2, 16);
-        run_mixed(&s, policies[p], budgets[b], b == 1 ? 5 : 0, NULL, 0, 4);
+        run_mixed(&s, (*p)->name, budgets[b], b == 1 ? 5 : 0, NULL, 0, 4);
+    }
+}
+
+/* What policies read of keys and values, of every type, with a window and in a page's midst. */
+static void test_policies_over_vectors(void **state)
+{
+    static const uint32_t windows[] = {0, 40};
+    static const uint32_t dims[][2] = {{6, 10}, {80, 48}};
+    EACH_POLICY(p)
+    if ((*p)->needs_keys || (*p)->needs_values || (*p)->window > 0)
+        for (uint32_t type = 0; type < ROCO_N_KV_TYPES; type++)
+            EACH(w, windows)
+            {
+                shape s = plain_shape(3, 1, 16);
+                s.key_dim = dims[type % 2][0], s.value_dim = dims[type % 2][1];
+                s.type = type == ROCO_KV_F32 ? ROCO_KV_F32 : ROCO_KV_F16;
+                s.other = (roco_kv_type)type;
+                s.window = windows[w];
+                run_mixed(&s, (*p)->name, 33, 0, NULL, 0, 3);
+            }
+}
+
+/* Positions are ranks in the cache. */
+static void test_ranks(void **state)
+{
+    static const uint32_t dims[][2] = {{16, 16}, {16, 10}, {66, 64}};
+    EACH_POLICY(p)
+    EACH(d, dims)
+    {
+        shape s = plain_shape(6, 2, dims[d][0]);
+        s.rank_dim = dims[d][1];
+        s.halves = d != 1;
+        s.other = d == 1 ? ROCO_KV_Q8 : ROCO_KV_F16;
+        s.window = d == 1 ? 40 : 0;
+        run_mixed(&s, (*p)->name, 33 - d, 0, NULL, 0, 3);
     }
 }
 
@@ -351,8 +419,8 @@ static void test_softcap_and_pins(void **state)
 {
     static const roco_pin pins[] = {{9, 12}, {20, 23}};
     shape s = plain_shape(4, 2, 16);
-    EACH(p, policies)
-    run_mixed(&s, policies[p], 33, 0, pins, 2, 2);
+    EACH_POLICY(p)
+    run_mixed(&s, (*p)->name, 33, 0, pins, 2, 2);
     s.softcap = 2;
     s.peak = 6;
     run_mixed(&s, "roco", 33, 0, NULL, 0, 3);
@@ -362,8 +430,10 @@ static void test_softcap_and_pins(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_policies), cmocka_unit_test(test_heads),   cmocka_unit_test(test_dimensions),
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_windows), cmocka_unit_test(test_softcap_and_pins),
+        cmocka_unit_test(test_policies),   cmocka_unit_test(test_policies_over_vectors),
+        cmocka_unit_test(test_ranks),      cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_dimensions), cmocka_unit_test(test_types),
+        cmocka_unit_test(test_windows),    cmocka_unit_test(test_softcap_and_pins),
     };
     support_cuda_start(argc, argv);
     return support_cuda_end(cmocka_run_group_tests(tests, NULL, NULL));

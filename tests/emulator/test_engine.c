@@ -18,6 +18,7 @@
 typedef struct run {
     const char *policy;
     uint32_t budget, prompt, answer;
+    bool by_rank;
     /* state, and what the CPU's engine gave */
     roco_cache *cache;
     int32_t tokens[MOST];
@@ -31,6 +32,9 @@ static const run samples[] = {
     {.policy = "recency", .budget = 33, .prompt = 48, .answer = 3},
     {.policy = "tova", .budget = 36, .prompt = 41, .answer = 3},
     {.policy = "h2o", .budget = 32, .prompt = 50, .answer = 3},
+    {.policy = "keydiff", .budget = 34, .prompt = 55, .answer = 4},
+    {.policy = "roco", .budget = 32, .prompt = 62, .answer = 5, .by_rank = true},
+    {.policy = "r-kv", .budget = 35, .prompt = 39, .answer = 6, .by_rank = true},
 };
 #define N_SAMPLES (sizeof samples / sizeof samples[0])
 
@@ -45,6 +49,7 @@ static void open_cache(side *s, run *r)
     const roco_cache_spec spec = {.policy = roco_policy_find(r->policy),
                                   .budget = r->budget,
                                   .length = r->prompt + r->answer,
+                                  .by_rank = r->by_rank,
                                   .sink = 4,
                                   .recent = 10};
     const uint32_t n = roco_cache_pages(s->engine, &spec);
