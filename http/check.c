@@ -78,7 +78,7 @@ static bool is_json(const char *content_type)
     return *rest == '\0' || *rest == ';';
 }
 
-static const roco_route *find_method(const roco_http *http, const roco_route *path, const char *method)
+static const roco_route *find_method(const roco_route *path, const char *method)
 {
     roco_method wanted = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 ? ROCO_GET
                          : strcmp(method, "POST") == 0                             ? ROCO_POST
@@ -114,7 +114,7 @@ static roco_refusal judge(roco_exchange *exchange, const char *method, const hea
     const roco_http *http = exchange->http;
     if (over_connection_limit(exchange, route))
         return (roco_refusal){503, "too_many_connections", "the server has as many connections as it may"};
-    if (!exchange->client->path)
+    if (!exchange->path)
         return (roco_refusal){404, "unknown_url", "there is nothing at this path"};
     if (roco_http_is_preflight(exchange, method)) /* browsers send no key with it */
         return (roco_refusal){204, NULL, NULL};
@@ -147,8 +147,7 @@ bool roco_http_check(roco_exchange *exchange, const char *method, const char *ve
         return true;
     }
     exchange->head = strcmp(method, "HEAD") == 0;
-    const roco_route *path = exchange->client->path;
-    exchange->route = path ? find_method(exchange->http, path, method) : NULL;
+    exchange->route = exchange->path ? find_method(exchange->path, method) : NULL;
     exchange->refusal = judge(exchange, method, &h);
     /* A refusal before the body closes the connection. It is worth that when a client waits to be told whether to send,
      * or would send more than the server reads; a short body is read and dropped instead. */

@@ -34,6 +34,15 @@ bool roco_http_is_preflight(const roco_exchange *exchange, const char *method)
            allowed_origin(exchange);
 }
 
+/* What the page's library means to send is granted as asked: clients of OpenAI and Anthropic send a dozen headers of
+ * their own. libmicrohttpd adds no header whose value holds a line end. */
+static void grant_headers(const roco_exchange *exchange, struct MHD_Response *response)
+{
+    const char *asked = roco_exchange_header(exchange, "Access-Control-Request-Headers");
+    if (asked && *asked)
+        MHD_add_response_header(response, "Access-Control-Allow-Headers", asked);
+}
+
 void roco_http_add_cors(const roco_exchange *exchange, struct MHD_Response *response)
 {
     const char *list = exchange->http->cors_origins;
@@ -46,8 +55,7 @@ void roco_http_add_cors(const roco_exchange *exchange, struct MHD_Response *resp
     MHD_add_response_header(response, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
     if (exchange->refusal.status == 204) {
         MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
-        MHD_add_response_header(response, "Access-Control-Allow-Headers",
-                                "Authorization, Content-Type, X-Request-Id, X-API-Key, Anthropic-Version");
+        grant_headers(exchange, response);
         MHD_add_response_header(response, "Access-Control-Max-Age", "600");
     }
 }

@@ -76,13 +76,19 @@ roco_status roco_http_anthropic_body(roco_buffer *out, unsigned status, const ch
     return failed ? failed : roco_buffer_append_text(out, "}}");
 }
 
-roco_status roco_exchange_error_body(const roco_exchange *exchange, roco_buffer *out, unsigned status, const char *type,
-                                     const char *param, const char *code, const char *message)
+/* `path` NULL: no such path. */
+static roco_status path_error_body(const roco_route *path, roco_buffer *out, unsigned status, const char *type,
+                                   const char *param, const char *code, const char *message)
 {
-    const roco_route *path = exchange->client->path;
     if (path && path->anthropic)
         return roco_http_anthropic_body(out, status, message);
     return roco_http_error_body(out, type ? type : roco_http_error_type(status), param, code, message);
+}
+
+roco_status roco_exchange_error_body(const roco_exchange *exchange, roco_buffer *out, unsigned status, const char *type,
+                                     const char *param, const char *code, const char *message)
+{
+    return path_error_body(exchange->path, out, status, type, param, code, message);
 }
 
 void roco_exchange_error(roco_exchange *exchange, unsigned status, const char *type, const char *param,
@@ -105,7 +111,7 @@ void roco_http_send_raw_error(const roco_http_client *client, unsigned status, c
         return;
     int descriptor = MHD_get_connection_info(client->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     roco_buffer body = {0}, reply = {0};
-    if (roco_http_error_body(&body, roco_http_error_type(status), NULL, code, message) == ROCO_OK &&
+    if (path_error_body(client->path, &body, status, NULL, NULL, code, message) == ROCO_OK &&
         roco_buffer_append_format(&reply,
                                   "HTTP/1.1 %u %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
                                   "Connection: close\r\n\r\n%s",

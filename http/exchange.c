@@ -39,6 +39,7 @@ roco_exchange *roco_exchange_open(roco_http *http, roco_http_client *client)
     exchange->http = http;
     exchange->client = client;
     exchange->connection = client->connection;
+    exchange->path = client->path;
     exchange->n_holders = 1; /* the connection */
     exchange->next = http->exchanges;
     if (exchange->next)
@@ -154,6 +155,7 @@ void roco_http_on_completed(void *cls, struct MHD_Connection *connection, void *
     if (exchange->next)
         exchange->next->previous = exchange->previous;
     exchange->connection = NULL;
+    exchange->client = NULL;
     if (exchange->response) {
         MHD_destroy_response(exchange->response); /* never queued; a stream's holds the exchange */
         exchange->response = NULL;

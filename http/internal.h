@@ -1,4 +1,4 @@
-/* Shared by the http*.c files only: the daemon, its client connections, and one exchange's life.
+/* Shared by the files of this folder only: the daemon, its client connections, and one exchange's life.
  *
  * Three parties hold an exchange: the connection (until libmicrohttpd says the request completed), the producer (the
  * handler, until it has answered or was told that the client is gone), and a stream's reader (until the daemon frees
@@ -38,10 +38,11 @@ typedef struct roco_refusal {
 struct roco_exchange {
     roco_exchange *previous, *next, *next_resume;
     roco_http *http;
-    roco_http_client *client;
-    struct MHD_Connection *connection; /* NULL once completed */
-    const roco_route *route;           /* NULL: refused */
-    roco_account *account;             /* held; NULL: nobody's */
+    roco_http_client *client; /* this and the connection: NULL once completed */
+    struct MHD_Connection *connection;
+    const roco_route *path;  /* first row with the request's path; NULL: no such path */
+    const roco_route *route; /* NULL: refused */
+    roco_account *account;   /* held; NULL: nobody's */
     char id[129];
     uint32_t n_holders;
 
@@ -107,29 +108,29 @@ struct roco_http {
     uint64_t id_state;
 };
 
-/* http_listen.c: returns a listening, non-blocking socket, or -1 with the words in `error`. With a socket of the
+/* listen.c: returns a listening, non-blocking socket, or -1 with the words in `error`. With a socket of the
  * service manager, host and port count for nothing. */
 int roco_http_listen(const char *host, uint16_t port, uint16_t *bound, roco_error *error);
 
 /* http.c */
 void roco_http_await(roco_http_client *client, uint64_t milliseconds); /* 0: no deadline */
 
-/* http_request.c: libmicrohttpd's callbacks. `cls` is the roco_http. */
+/* request.c: libmicrohttpd's callbacks. `cls` is the roco_http. */
 void *roco_http_on_target(void *cls, const char *target, struct MHD_Connection *connection);
 enum MHD_Result roco_http_on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                                      const char *version, const char *upload, size_t *upload_size, void **state);
 void roco_http_on_completed(void *cls, struct MHD_Connection *connection, void **state,
                             enum MHD_RequestTerminationCode code);
 
-/* http_cors.c. A preflight asks for what a listed page may do. The headers are for every reply. */
+/* cors.c. A preflight asks for what a listed page may do. The headers are for every reply. */
 bool roco_http_is_preflight(const roco_exchange *exchange, const char *method);
 void roco_http_add_cors(const roco_exchange *exchange, struct MHD_Response *response);
 
-/* http_check.c: what the parser lets through and must not pass, then route, key, size and type. `version` is the
+/* check.c: what the parser lets through and must not pass, then route, key, size and type. `version` is the
  * pointer libmicrohttpd hands over. Sets exchange->route or exchange->refusal; true: answer before the body is read. */
 bool roco_http_check(roco_exchange *exchange, const char *method, const char *version);
 
-/* http_exchange.c */
+/* exchange.c */
 roco_exchange *roco_exchange_open(roco_http *http, roco_http_client *client);
 void roco_exchange_release(roco_exchange *exchange);
 /* The client left or the server closes: the producer is told, the connection goes on to its end. */
@@ -141,12 +142,12 @@ void roco_exchange_resume(roco_exchange *exchange);
 /* Sets the refusal's reply as the response. */
 void roco_exchange_refuse(roco_exchange *exchange);
 
-/* http_tls.c: what GnuTLS calls in a handshake (gnutls_certificate_retrieve_function2). */
+/* tls.c: what GnuTLS calls in a handshake (gnutls_certificate_retrieve_function2). */
 int roco_http_choose_identity(gnutls_session_t session, const gnutls_datum_t *authorities, int n_authorities,
                               const gnutls_pk_algorithm_t *algorithms, int n_algorithms, gnutls_pcert_st **chain,
                               unsigned *n_chain, gnutls_privkey_t *key);
 
-/* http_errors.c: a whole HTTP error reply past libmicrohttpd, for a request whose body will never end. The socket must
+/* errors.c: a whole HTTP error reply past libmicrohttpd, for a request whose body will never end. The socket must
  * carry no other reply; it is of no use afterwards. Over TLS, whose records are libmicrohttpd's alone, nothing is sent.
  */
 void roco_http_send_raw_error(const roco_http_client *client, unsigned status, const char *code, const char *message);

@@ -100,7 +100,7 @@ void roco_exchange_refuse(roco_exchange *exchange)
     } else if (refusal->status == 405) {
         bool get = false, post = false;
         for (const roco_route *route = exchange->http->routes; route->path; route++) {
-            if (strcmp(route->path, exchange->client->path->path) == 0) {
+            if (strcmp(route->path, exchange->path->path) == 0) {
                 get |= route->method == ROCO_GET;
                 post |= route->method == ROCO_POST;
             }

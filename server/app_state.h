@@ -92,7 +92,6 @@ void roco_handle_ready(roco_exchange *exchange, void *context);
 void roco_handle_metrics(roco_exchange *exchange, void *context);
 void roco_handle_tokenize(roco_exchange *exchange, void *context);
 void roco_handle_detokenize(roco_exchange *exchange, void *context);
-void roco_handle_embeddings(roco_exchange *exchange, void *context);
 void roco_handle_openapi(roco_exchange *exchange, void *context);
 
 /* tokenize.c */

@@ -12,6 +12,15 @@ static roco_status no_room(const roco_region *region, roco_error *error)
 
 /* --- any JSON --- */
 
+/* Of two members with one name the first counts, as it does for cJSON: what was checked is what is used. */
+static bool put_first(roco_region *region, roco_dict *dict, const char *name, roco_value value)
+{
+    roco_value key;
+    return roco_dict_find(dict, name, strlen(name)) ||
+           (roco_value_string(region, name, strlen(name), ROCO_FROM_REQUEST, &key) &&
+            roco_dict_put(region, dict, key, value));
+}
+
 static bool convert(roco_region *region, const cJSON *json, roco_value *out)
 {
     int64_t integer;
@@ -36,9 +45,8 @@ static bool convert(roco_region *region, const cJSON *json, roco_value *out)
         if (!roco_value_dict(region, 0, out))
             return false;
         for (const cJSON *item = json->child; item; item = item->next) {
-            roco_value key, value;
-            if (!roco_value_string(region, item->string, strlen(item->string), ROCO_FROM_REQUEST, &key) ||
-                !convert(region, item, &value) || !roco_dict_put(region, out->dict, key, value))
+            roco_value value;
+            if (!convert(region, item, &value) || !put_first(region, out->dict, item->string, value))
                 return false;
         }
         return true;
@@ -176,7 +184,7 @@ static roco_status read_rest(const reader *r, const cJSON *json, roco_dict *mess
 {
     roco_status status = ROCO_OK;
     for (cJSON *member = json->child; member && !status; member = member->next) {
-        roco_value key, value;
+        roco_value value;
         if (cJSON_IsNull(member) || strcmp(member->string, "role") == 0 || strcmp(member->string, "content") == 0)
             continue;
         if (strcmp(member->string, "function_call") == 0)
@@ -189,9 +197,7 @@ static roco_status read_rest(const reader *r, const cJSON *json, roco_dict *mess
         if (status)
             return status;
         status = roco_value_from_json(r->region, member, &value, r->error);
-        if (!status &&
-            (!roco_value_string(r->region, member->string, strlen(member->string), ROCO_FROM_REQUEST, &key) ||
-             !roco_dict_put(r->region, message, key, value)))
+        if (!status && !put_first(r->region, message, member->string, value))
             status = no_room(r->region, r->error);
     }
     return status;

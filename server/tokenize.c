@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids of one answer at most: the reply must not grow without bound. */
-enum { MAX_IDS = 1 << 20 };
+/* Of one answer at most: the reply must not grow without bound. */
+enum { MAX_IDS = 1 << 20, MAX_TEXT_BYTES = 16 << 20 };
 
 typedef struct tokenize_task {
     roco_task task; /* first */
@@ -117,6 +117,11 @@ static roco_status join(const roco_served_model *model, const cJSON *tokens, roc
             return roco_fail(error, ROCO_INVALID, "tokens", "tokens: entry %zu is not a token id from 0 to %u", i,
                              model->n_vocab - 1);
         roco_text piece = roco_tokenizer_piece(model->tokenizer, (int32_t)id, true);
+        if (bytes->size + piece.size > MAX_TEXT_BYTES)
+            return roco_fail(error, ROCO_TOO_LARGE, "tokens",
+                             "tokens: the text of %zu of them is over the limit of %d "
+                             "bytes",
+                             i + 1, MAX_TEXT_BYTES);
         if (roco_buffer_append(bytes, piece.data, piece.size))
             return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
     }

@@ -54,7 +54,7 @@ void roco_translate_member(roco_translation *t, cJSON *object, const char *name,
 
 cJSON *roco_translate_message(roco_translation *t, const char *role)
 {
-    cJSON *message = add(t, t->messages, cJSON_CreateObject());
+    cJSON *message = t->last = add(t, t->messages, cJSON_CreateObject());
     roco_translate_member(t, message, "role", role);
     put(t, message, "content", cJSON_CreateArray());
     return message;
@@ -62,10 +62,8 @@ cJSON *roco_translate_message(roco_translation *t, const char *role)
 
 cJSON *roco_translate_last(roco_translation *t, const char *role)
 {
-    int n = cJSON_GetArraySize(t->messages);
-    cJSON *last = n ? cJSON_GetArrayItem(t->messages, n - 1) : NULL;
-    const char *of = roco_text_of(last, "role");
-    return of && strcmp(of, role) == 0 ? last : roco_translate_message(t, role);
+    const char *of = roco_text_of(t->last, "role");
+    return of && strcmp(of, role) == 0 ? t->last : roco_translate_message(t, role);
 }
 
 void roco_translate_text(roco_translation *t, cJSON *message, const char *text)

@@ -11,6 +11,7 @@
 typedef struct roco_translation {
     cJSON *root; /* owned: {"messages": [...], "tools": [...]} */
     cJSON *messages, *tools;
+    cJSON *last;             /* of the messages; NULL: there is none */
     roco_tool_places places; /* of the client's tools */
     bool failed;             /* out of memory */
     roco_error *error;

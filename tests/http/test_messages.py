@@ -78,6 +78,9 @@ def test_a_whole_conversation_with_a_tool(client, ask):
 def test_counting(client, ask):
     counted = client.messages.count_tokens(model=ask["model"], messages=FRANCE, tools=[WEATHER])
     assert counted.input_tokens == client.messages.create(**ask, tools=[WEATHER]).usage.input_tokens
+    forced = {"tools": [{**WEATHER, "strict": True}], "tool_choice": {"type": "any"}}  # has a grammar, compiled off the loop
+    counted = client.messages.count_tokens(model=ask["model"], messages=FRANCE, **forced)
+    assert counted.input_tokens == client.messages.create(**ask, **forced).usage.input_tokens
 
 
 def test_raw_events(server, ask):

@@ -244,3 +244,12 @@ def test_what_chats_refuse(server, fields, param):
     reply = requests.post(server.url + "/v1/chat/completions", timeout=60,
                           json={"messages": [{"role": "user", "content": "a"}], "max_tokens": 2, **fields})
     assert reply.status_code == 400 and reply.json()["error"]["param"] == param
+
+
+def test_the_text_of_tokens_is_bounded(server):
+    [spaces] = ids_of(server, " " * 64)
+    most = (16 << 20) // 64
+    reply = requests.post(server.url + "/detokenize", json={"tokens": [spaces] * (most + 1)}, timeout=120)
+    assert reply.status_code == 400 and reply.json()["error"]["param"] == "tokens", reply.text[:200]
+    reply = requests.post(server.url + "/detokenize", json={"tokens": [spaces] * most}, timeout=120)
+    assert reply.status_code == 200 and len(reply.json()["text"]) == 16 << 20

@@ -1,5 +1,7 @@
 #include "support_http.h"
 
+#include "http/errors.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,6 +22,7 @@ typedef struct held {
     support_server *server;
     roco_exchange *exchange;
     int left; /* ticks */
+    bool deaf;
 } held;
 
 struct support_loop {
@@ -49,7 +52,7 @@ static void on_gone(void *context)
     drop(h);
 }
 
-static void hold(roco_exchange *exchange, support_server *server, int ticks)
+static held *hold(roco_exchange *exchange, support_server *server, int ticks)
 {
     held *h = calloc(1, sizeof *h);
     ROCO_CHECK(h);
@@ -59,6 +62,7 @@ static void hold(roco_exchange *exchange, support_server *server, int ticks)
     server->inside->first = h;
     roco_exchange_on_gone(exchange, on_gone, h);
     atomic_fetch_add(&server->n_held, 1);
+    return h;
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -108,6 +112,12 @@ static void post_echo(roco_exchange *exchange, void *context)
 static void get_wait(roco_exchange *exchange, void *context)
 {
     hold(exchange, context, 0);
+}
+
+static void get_deaf(roco_exchange *exchange, void *context)
+{
+    hold(exchange, context, 0)->deaf = true;
+    roco_exchange_on_gone(exchange, NULL, NULL);
 }
 
 static void begin_stream(roco_exchange *exchange)
@@ -167,12 +177,19 @@ static void get_burst(roco_exchange *exchange, void *context)
     }
 
 static const roco_route routes[] = {
-    ROUTE(ROCO_GET, "/health", true, false, get_health),    ROUTE(ROCO_GET, "/plain", false, false, get_plain),
-    ROUTE(ROCO_POST, "/plain", false, false, post_plain),   ROUTE(ROCO_POST, "/echo", false, true, post_echo),
-    ROUTE(ROCO_GET, "/wait", false, false, get_wait),       ROUTE(ROCO_GET, "/ticks", false, false, get_ticks),
-    ROUTE(ROCO_GET, "/forever", false, false, get_forever), ROUTE(ROCO_GET, "/silent", false, false, get_silent),
-    ROUTE(ROCO_GET, "/cut", false, false, get_cut),         ROUTE(ROCO_GET, "/flood", false, false, get_flood),
-    ROUTE(ROCO_GET, "/burst", false, false, get_burst),     {0},
+    ROUTE(ROCO_GET, "/health", true, false, get_health),
+    ROUTE(ROCO_GET, "/plain", false, false, get_plain),
+    ROUTE(ROCO_POST, "/plain", false, false, post_plain),
+    ROUTE(ROCO_POST, "/echo", false, true, post_echo),
+    ROUTE(ROCO_GET, "/wait", false, false, get_wait),
+    ROUTE(ROCO_GET, "/ticks", false, false, get_ticks),
+    ROUTE(ROCO_GET, "/forever", false, false, get_forever),
+    ROUTE(ROCO_GET, "/silent", false, false, get_silent),
+    ROUTE(ROCO_GET, "/cut", false, false, get_cut),
+    ROUTE(ROCO_GET, "/flood", false, false, get_flood),
+    ROUTE(ROCO_GET, "/burst", false, false, get_burst),
+    ROUTE(ROCO_GET, "/deaf", false, false, get_deaf),
+    {0},
 };
 
 static void answer_all(support_server *server)
@@ -180,7 +197,10 @@ static void answer_all(support_server *server)
     for (held *h = server->inside->first, *next; h; h = next) {
         next = h->next;
         if (h->left == 0) {
-            say(h->exchange, "waited");
+            if (h->deaf)
+                roco_exchange_error(h->exchange, 503, NULL, NULL, "late", "too late");
+            else
+                say(h->exchange, "waited");
             drop(h);
         }
     }

@@ -5,6 +5,7 @@
  *   POST /plain    "posted", whatever the body's type
  *   POST /echo     JSON only; the body back
  *   GET  /wait     suspended until support_answer_all
+ *   GET  /deaf     the same, answered with an error, and nobody asks whether the client is still there
  *   GET  /ticks    a stream: "tick\n" every 2 ms, 5 times, then its end
  *   GET  /forever  a stream of ticks without end
  *   GET  /silent   a stream whose head goes out, then nothing

@@ -113,6 +113,24 @@ static void test_late_answers(void **state)
     support_server_close(server);
 }
 
+/* Without a gone callback the exchange stays valid, and swallows its reply. */
+static void test_an_answer_to_nobody(void **state)
+{
+    support_server *server = support_server_open((roco_http_config){0});
+    int d = support_connect(server);
+    support_send(d, "GET /deaf HTTP/1.1\r\n" HOST "\r\n");
+    assert_true(support_until(&server->n_held, 1));
+    close(d);
+    for (int i = 0; i < 500 && server->n_active + (i == 0) > 0; i++) {
+        usleep(10000);
+        support_refresh(server);
+    }
+    assert_int_equal(server->n_active, 0);
+    support_answer_all(server);
+    assert_true(support_until(&server->n_held, 0));
+    support_server_close(server);
+}
+
 static void test_idle_costs_nothing(void **state)
 {
     support_server *server = support_server_open((roco_http_config){0});
@@ -328,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_gone_clients_are_noticed),
         cmocka_unit_test(test_many_suspended_clients_killed),
         cmocka_unit_test(test_late_answers),
+        cmocka_unit_test(test_an_answer_to_nobody),
         cmocka_unit_test(test_idle_costs_nothing),
         cmocka_unit_test(test_close_with_suspended_clients),
         cmocka_unit_test(test_drain),

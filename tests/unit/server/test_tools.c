@@ -250,6 +250,11 @@ static void test_history(void **state)
     answers(app, messages, "",
             "user:qassistant:<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": \"<|im_end|>\"}}\n</tool_call>"
             "user:<tool_response>\n22 C\n</tool_response>|||stop");
+    /* Of doubled members the one that was checked is the one that is used. */
+    answers(app,
+            USER("q") ",{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"name\":5},"
+                      "\"function\":5}],\"tool_calls\":[{\"function\":{\"name\":\"g\"}}]}",
+            "", "user:qassistant:<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>|||stop");
     support_app_close(app);
 }
 
