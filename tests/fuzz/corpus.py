@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The corpora of the fuzzers: seeds, and packing what was found into the files that replay.c reads.
 
-    corpus.py seeds FOLDER               writes seeds for fuzz_folder (those of fuzz_gguf come from make_tiny_model)
+    corpus.py seeds gguf|folder FOLDER   writes seeds for fuzz_gguf (needs numpy and gguf) or fuzz_folder
     corpus.py pack FOLDER FILE.corpus    all files of the folder, smallest first
     corpus.py unpack FILE.corpus FOLDER
 """
@@ -11,6 +11,8 @@ import struct
 import sys
 
 SAFETENSORS, CONFIG, TOKENIZER = b"\x00", b"\x01", b"\x02"
+TINY = dict(layers=1, width=8, heads=2, kv_heads=1, head_dim=4, ffn=8, vocab=16, context=64)  # both formats' models
+CONFIGS = ["gemma3", "llama", "qwen2", "phi3"]  # as in fuzz_folder.c
 LAYERS = ["self_attn.q_proj", "self_attn.qkv_proj", "mlp.down_proj", "input_layernorm", "post_feedforward_layernorm"]
 TYPES = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3", "granite", "olmo2"]
 ROPES = [{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64},
@@ -58,7 +60,71 @@ def tokenizers():
            "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}, "added_tokens": []}
 
 
-def seeds(folder):
+def tiny_models():
+    """{name: spec} of families_reference.py, as small as they can be."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
+    import families_reference
+    families_reference.BASE.update(TINY)
+    for name, spec in families_reference.TINY.items():
+        spec.update({k: v for k, v in TINY.items() if k in spec})
+        if "rope.dimension_count" in spec.get("keys", {}):
+            spec["keys"]["rope.dimension_count"] = 2
+    return families_reference
+
+
+def gguf_seeds(folder):
+    """Whole models: of each family; with a byte-level tokenizer; with each kind of weight and of value."""
+    import gguf
+    import numpy as np
+    families = tiny_models()
+    path = pathlib.Path(folder) / "seed.gguf"
+
+    def written(w):
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+        data = path.read_bytes()
+        path.unlink()
+        return data
+
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    for name in families.TINY:
+        families.write_tiny(name, path)
+        data = path.read_bytes()
+        path.unlink()
+        yield data
+    w = gguf.GGUFWriter(str(path), "llama")
+    pieces = list("abĠ1'sÂ©Ċ") + ["ab", "Ġb", "<s>", "<x>"]
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("llama-bpe")
+    w.add_token_list(pieces)
+    w.add_token_types([1] * (len(pieces) - 2) + [3, 4])
+    w.add_token_merges(["a b", "Ġ b"])
+    w.add_bos_token_id(len(pieces) - 2)
+    w.add_add_bos_token(True)
+    w.add_chat_template("{{ messages[0].content }}")
+    for name, value in ("int8", -3), ("uint64", 1 << 40), ("int64", -(1 << 40)), ("float64", 0.5), ("uint16", 7):
+        getattr(w, f"add_{name}")(name, value)
+    for kind in [0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30]:
+        kind = gguf.GGMLQuantizationType(kind)
+        block = gguf.GGML_QUANT_SIZES[kind][1]
+        w.add_tensor(f"{kind.name}.weight", np.arange(block, dtype=np.uint8).reshape(1, block), raw_dtype=kind)
+    yield written(w)
+
+
+def folder_models():
+    """safetensors of whole models, behind the number of their config."""
+    families = tiny_models()
+    import folders
+    for i, name in enumerate(CONFIGS):
+        families.TINY[name]["vocab"] = 8
+        entries = [(n, "F32", list(v.shape), 4 * v.size) for n, v in folders.tiny(name)[1].items()]
+        yield bytes([3 * i]) + safetensors(entries)
+
+
+def folder_seeds(folder):
+    yield from folder_models()
     names = ["model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"]
     names += [f"model.layers.{l}.{part}.weight" for l in range(2) for part in LAYERS] + ["language_model.model.layers.0.mlp.up_proj.bias"]
     yield SAFETENSORS + safetensors([(n, "BF16", [4, 2], 16) for n in names])
@@ -102,7 +168,7 @@ def write(folder, data):
 if __name__ == "__main__":
     command, *paths = sys.argv[1:]
     if command == "seeds":
-        for data in seeds(paths[0]):
-            write(paths[0], data)
+        for data in {"gguf": gguf_seeds, "folder": folder_seeds}[paths[0]](paths[1]):
+            write(paths[1], data)
     else:
         {"pack": pack, "unpack": unpack}[command](*paths)
