@@ -189,6 +189,17 @@ static bool begins_bare(const roco_turn *turn)
            i < turn->raw.size && turn->raw.data[i] == '{' && (!last || last->kind == ROCO_PART_REASONING);
 }
 
+/* Is this mark part of a text, because no call can come behind what the answer has said? */
+static bool comes_late(const roco_turn *turn, const sighting *mark)
+{
+    if (!turn->form->first || turn->state != TURN_TEXT || mark->at == turn->raw.size || mark->next == TURN_REASONING)
+        return false;
+    bool said = turn->n_parts && turn->parts[turn->n_parts - 1].kind == ROCO_PART_TEXT;
+    for (size_t i = turn->primed; i < mark->at && !said; i++)
+        said = !roco_turn_is_space(turn->raw.data[i]);
+    return said;
+}
+
 static turn_step read_text(roco_turn *turn)
 {
     if (turn->raw.size == 0)
@@ -201,6 +212,8 @@ static turn_step read_text(roco_turn *turn)
         return TURN_ON;
     }
     sighting mark = look(turn);
+    if (comes_late(turn, &mark))
+        return pass(turn, mark.whole ? mark.at + 1 : turn->raw.size) ? TURN_ON : TURN_FAILED;
     if (!pass(turn, mark.at))
         return TURN_FAILED;
     if (!mark.whole)

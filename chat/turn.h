@@ -16,6 +16,7 @@
 typedef struct roco_turn_form {
     const roco_call_form *calls; /* NULL: calls are not looked for */
     bool single;                 /* the turn is over once one call is complete */
+    bool first;                  /* calls are the whole answer: behind text there are none */
     const char *think, *answer;  /* the marks around reasoning; NULL: it is not told apart */
     /* Of a call that bears no mark: is there a function of that name? */
     bool (*offers)(const void *context, const char *name, size_t size);

@@ -3,6 +3,7 @@
 
 #include "server/chat_fold.h"
 #include "server/messages.h"
+#include "server/tool_grammar.h"
 
 #include <string.h>
 
@@ -160,8 +161,10 @@ static roco_status begin_turn(const roco_served_model *model, const roco_complet
 {
     size_t from = params->continue_final_message ? last_message(rendering) : opened_reasoning(&model->chat, rendering);
     bool forced = roco_tools_forced(params) != NULL;
-    bool formed =
-        forced || (params->constraint.kind != ROCO_CONSTRAINT_NONE && params->constraint.kind != ROCO_CONSTRAINT_TOOLS);
+    roco_constraint_field content;
+    bool formed = forced || (params->constraint.kind == ROCO_CONSTRAINT_TOOLS
+                                 ? roco_tools_content(params->constraint.source, &content)
+                                 : params->constraint.kind != ROCO_CONSTRAINT_NONE);
     bool good = true;
     /* An answer of a given form leaves no room for reasoning. */
     if (formed && !params->continue_final_message && from < rendering->text.size)

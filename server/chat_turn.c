@@ -1,5 +1,7 @@
 #include "server/chat_turn.h"
 
+#include "server/tool_grammar.h"
+
 #include <string.h>
 
 static bool offers(const void *context, const char *name, size_t size)
@@ -26,11 +28,14 @@ roco_status roco_chat_turn_open(const roco_chat_template *chat, const roco_compl
                                 roco_chat_turn *out, roco_error *error)
 {
     const cJSON *tools = roco_tools_shown(params);
+    roco_constraint_field content;
     if (tools && list_names(tools, &out->offered))
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
     out->form = (roco_turn_form){
         .calls = tools ? chat->calls : NULL,
-        .single = tools && (!params->parallel_tool_calls || params->tool_choice == ROCO_TOOLS_REQUIRED),
+        .single = tools && !roco_tools_several(params),
+        .first =
+            params->constraint.kind == ROCO_CONSTRAINT_TOOLS && roco_tools_content(params->constraint.source, &content),
         .think = params->split_reasoning ? chat->think : NULL,
         .answer = params->split_reasoning ? chat->answer : NULL,
         .offers = offers,

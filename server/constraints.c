@@ -101,6 +101,19 @@ static roco_expr choice_of(roco_grammar *grammar, const cJSON *array)
 }
 
 static roco_status build(const roco_constraints *c, roco_grammar *g, const roco_constraint_field *asked, bool loose,
+                         roco_expr *out, roco_error *error);
+
+static roco_status build_tools(const roco_constraints *c, roco_grammar *g, const cJSON *source, bool loose,
+                               roco_expr *out, roco_error *error)
+{
+    roco_constraint_field content;
+    roco_expr text;
+    bool formed = roco_tools_content(source, &content);
+    roco_status status = formed ? build(c, g, &content, false, &text, error) : ROCO_OK;
+    return status ? status : roco_tools_expr(g, source, c->tokenizer, loose, formed ? &text : NULL, out, error);
+}
+
+static roco_status build(const roco_constraints *c, roco_grammar *g, const roco_constraint_field *asked, bool loose,
                          roco_expr *out, roco_error *error)
 {
     const cJSON *source = asked->source;
@@ -109,7 +122,7 @@ static roco_status build(const roco_constraints *c, roco_grammar *g, const roco_
     case ROCO_CONSTRAINT_OBJECT: *out = roco_grammar_json_object(g); return ROCO_OK;
     case ROCO_CONSTRAINT_CHOICE: *out = choice_of(g, source); return ROCO_OK;
     case ROCO_CONSTRAINT_SCHEMA: return roco_schema_expr(g, asked->field, source, out, error);
-    case ROCO_CONSTRAINT_TOOLS: return roco_tools_expr(g, source, c->tokenizer, loose, out, error);
+    case ROCO_CONSTRAINT_TOOLS: return build_tools(c, g, source, loose, out, error);
     case ROCO_CONSTRAINT_REGEX:
         return roco_grammar_regex(g, asked->field, source->valuestring, strlen(source->valuestring), out, error);
     case ROCO_CONSTRAINT_GBNF:

@@ -330,6 +330,8 @@ roco_status roco_params_read(const roco_field *fields, const cJSON *object, roco
     roco_status status = roco_fields_read(fields, object, out, error);
     if (status)
         return status;
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "parallel_tool_calls")))
+        out->several_asked = true;
     if (out->best_of == ROCO_ABSENT)
         out->best_of = out->n;
     if (out->best_of < out->n)

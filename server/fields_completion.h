@@ -60,6 +60,7 @@ typedef struct roco_completion_params {
     cJSON *tools; /* of a chat, borrowed and checked, at least one; NULL: none */
     roco_tool_choice tool_choice;
     const char *tool_name; /* of REQUIRED, borrowed: this one; NULL: any */
+    bool several_asked; /* parallel_tool_calls is true because the request says so */
     bool parallel_tool_calls, split_reasoning, include_reasoning;
     roco_thinking thinking;
     const char *reasoning_effort; /* borrowed; NULL: nothing is said of it */
@@ -139,6 +140,8 @@ roco_status roco_effort_read(const cJSON *value, const char *field, void *out, r
 const cJSON *roco_tools_shown(const roco_completion_params *params);
 /* The name of the tool that must be called; "" when it may be any of several; NULL when none must. */
 const char *roco_tools_forced(const roco_completion_params *params);
+/* May an answer hold several calls? Where it must hold one, small models find no end, so that has to be asked for. */
+bool roco_tools_several(const roco_completion_params *params);
 /* Where a tool has its parts, as the client wrote it: what errors name. */
 typedef struct roco_tool_places {
     const char *name, *parameters;

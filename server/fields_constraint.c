@@ -153,8 +153,5 @@ roco_status roco_constraint_check(const roco_completion_params *params, roco_err
         return ROCO_OK;
     if (params->ignore_eos)
         return roco_fail(error, ROCO_INVALID, "ignore_eos", "ignore_eos and %s ask for opposite things", field);
-    if (params->tools && params->tool_choice != ROCO_TOOLS_NONE)
-        return roco_fail(error, ROCO_INVALID, field, "%s and tools cannot be combined, unless tool_choice is \"none\"",
-                         field);
     return ROCO_OK;
 }

@@ -45,8 +45,9 @@ static roco_status read_tool_choice(const cJSON *value, void *out, roco_error *e
             continue;
         params->tool_choice = choices[i].choice;
         params->tool_name = named ? name->valuestring : NULL;
-        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(value, "disable_parallel_tool_use")))
-            params->parallel_tool_calls = false;
+        const cJSON *single = cJSON_GetObjectItemCaseSensitive(value, "disable_parallel_tool_use");
+        params->parallel_tool_calls = !cJSON_IsTrue(single);
+        params->several_asked = cJSON_IsFalse(single);
         return ROCO_OK;
     }
     return roco_fail(error, ROCO_INVALID, "tool_choice",
@@ -132,7 +133,8 @@ const roco_field roco_messages_fields[] = {
            .schema = "{'type':'array','maxItems':128,'items':{'type':'object'}}"),
     CUSTOM("tool_choice", read_tool_choice, "object of type `auto`, `any`, `tool` or `none`", "`auto`",
            "whether a tool may, must or may not be used; `disable_parallel_tool_use` ends the answer with the first",
-           SAME, .schema = "{'type':'object'}"),
+           DIFFERS("with `any` more than one only if `disable_parallel_tool_use` is given as false"),
+           .schema = "{'type':'object'}"),
     CUSTOM("thinking", read_thinking, "object of type `enabled`, `adaptive` or `disabled`", "none",
            "`enabled`, `adaptive`: reasoning comes in blocks of its own; the template is told by `enable_thinking`",
            DIFFERS("`budget_tokens` is ignored"), .schema = "{'type':'object'}"),

@@ -110,6 +110,12 @@ const cJSON *roco_tools_shown(const roco_completion_params *params)
     return params->tool_choice == ROCO_TOOLS_NONE ? NULL : params->tools;
 }
 
+bool roco_tools_several(const roco_completion_params *params)
+{
+    bool forced = params->tool_choice == ROCO_TOOLS_REQUIRED;
+    return params->parallel_tool_calls && (!forced || (params->several_asked && !params->tool_name));
+}
+
 const char *roco_tools_forced(const roco_completion_params *params)
 {
     if (params->tool_choice != ROCO_TOOLS_REQUIRED)

@@ -23,11 +23,28 @@ static bool has_strict(const cJSON *tools)
     return false;
 }
 
+/* Beside calls the answer's own text has a form: the reader must be able to tell the two apart. */
+static roco_status add_content(const roco_chat_template *chat, const roco_constraint_field *content, cJSON *source,
+                               roco_error *error)
+{
+    if (chat->calls->bare)
+        return roco_fail(error, ROCO_UNSUPPORTED, content->field,
+                         "%s cannot be combined with tools: this model writes calls as JSON without a mark; set "
+                         "tool_choice to \"none\" or \"required\"",
+                         content->field);
+    bool good = cJSON_AddNumberToObject(source, "content_kind", content->kind) &&
+                cJSON_AddStringToObject(source, "content_field", content->field) &&
+                (!content->source || cJSON_AddItemReferenceToObject(source, "content", (cJSON *)content->source));
+    return good ? ROCO_OK : roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
+}
+
 roco_status roco_tools_constrain(const roco_chat_template *chat, roco_completion_params *params, roco_error *error)
 {
     const cJSON *tools = roco_tools_shown(params);
     const char *forced = roco_tools_forced(params);
-    if (!tools || !chat->calls || (!forced && (!has_strict(tools) || params->continue_final_message)))
+    const roco_constraint_field content = params->constraint;
+    bool formed = content.kind != ROCO_CONSTRAINT_NONE;
+    if (!tools || !chat->calls || (!forced && !formed && (!has_strict(tools) || params->continue_final_message)))
         return ROCO_OK;
     if (params->ignore_eos)
         return roco_fail(error, ROCO_INVALID, "ignore_eos", "ignore_eos and the tools ask for opposite things");
@@ -37,11 +54,14 @@ roco_status roco_tools_constrain(const roco_chat_template *chat, roco_completion
     bool good = source && cJSON_AddStringToObject(source, "form", chat->calls->name) &&
                 cJSON_AddStringToObject(source, "think", chat->think ? chat->think : "") &&
                 cJSON_AddStringToObject(source, "answer", chat->answer ? chat->answer : "") &&
-                cJSON_AddBoolToObject(source, "parallel", params->parallel_tool_calls) &&
+                cJSON_AddBoolToObject(source, "parallel", roco_tools_several(params)) &&
                 (!forced || cJSON_AddStringToObject(source, "forced", forced)) &&
                 cJSON_AddItemReferenceToObject(source, "tools", params->tools);
     if (!good)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory");
+    roco_status status = formed && !forced ? add_content(chat, &content, source, error) : ROCO_OK;
+    if (status)
+        return status;
     params->constraint = (roco_constraint_field){.kind = ROCO_CONSTRAINT_TOOLS, .source = source, .field = "tools"};
     return ROCO_OK;
 }
@@ -144,7 +164,8 @@ static roco_status any_call(const builder *b, const char *tail, roco_expr *out)
     return ROCO_OK;
 }
 
-static roco_status forced_call(const builder *b, const char *name, roco_expr *out)
+/* The call that the prompt has begun. */
+static roco_status begun_call(const builder *b, const char *name, roco_expr *out)
 {
     if (!*name)
         return any_call(b, "", out);
@@ -153,6 +174,34 @@ static roco_status forced_call(const builder *b, const char *name, roco_expr *ou
         if (strcmp(name_of(tool), name) == 0)
             return arguments(b, tool, out);
     return ROCO_INVALID;
+}
+
+/* More calls, each behind `join`; none where one is the most. */
+static roco_status more_calls(const builder *b, roco_expr *out)
+{
+    const roco_call_spelling *s = &b->form->spelling;
+    bool parallel = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(b->source, "parallel"));
+    roco_expr next[2] = {spell(b, s->join)};
+    roco_status status = any_call(b, s->tail, &next[1]);
+    *out =
+        roco_grammar_repeat(b->grammar, roco_grammar_sequence(b->grammar, next, 2), 0, parallel ? ROCO_UNLIMITED : 0);
+    return status;
+}
+
+/* One call and no more ends with its arguments; others may only follow a call that is closed. */
+static roco_status forced_calls(const builder *b, const char *name, roco_expr *out)
+{
+    const roco_call_spelling *s = &b->form->spelling;
+    roco_expr parts[4];
+    roco_status status = begun_call(b, name, &parts[0]);
+    *out = parts[0];
+    if (status || !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(b->source, "parallel")))
+        return status;
+    parts[1] = spell(b, s->tail);
+    status = more_calls(b, &parts[2]);
+    parts[3] = spell(b, s->last);
+    *out = roco_grammar_sequence(b->grammar, parts, 4);
+    return status;
 }
 
 /* Text in which reasoning may be marked by control tokens. */
@@ -178,18 +227,28 @@ static roco_expr free_text(const builder *b)
 static roco_status all_calls(const builder *b, const char *rest_of_lead, roco_expr *out)
 {
     const roco_call_spelling *s = &b->form->spelling;
-    bool parallel = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(b->source, "parallel"));
-    roco_expr call;
-    roco_status status = any_call(b, s->tail, &call);
-    if (status)
-        return status;
-    const roco_expr next[] = {spell(b, s->join), call};
-    const roco_expr more = roco_grammar_sequence(b->grammar, next, 2);
-    const roco_expr all[] = {spell(b, rest_of_lead), call,
-                             roco_grammar_repeat(b->grammar, more, 0, parallel ? ROCO_UNLIMITED : 0),
-                             spell(b, s->last)};
+    roco_expr all[4] = {spell(b, rest_of_lead)};
+    roco_status status = any_call(b, s->tail, &all[1]);
+    if (!status)
+        status = more_calls(b, &all[2]);
+    all[3] = spell(b, s->last);
     *out = roco_grammar_sequence(b->grammar, all, 4);
-    return ROCO_OK;
+    return status;
+}
+
+/* The mark with which the first call begins, and what of the lead comes behind it. */
+static const char *first_mark(const roco_call_form *form)
+{
+    return form->bare ? "{" : form->frame[0] ? form->frame[0] : form->open[0];
+}
+
+/* Calls, or a text of the form that the content must have. */
+static roco_status content_or_calls(const builder *b, roco_expr content, roco_expr *out)
+{
+    roco_expr either[2] = {content};
+    roco_status status = all_calls(b, b->form->spelling.lead, &either[1]);
+    *out = roco_grammar_choice(b->grammar, either, 2);
+    return status;
 }
 
 /* Free, until the mark that begins a call. */
@@ -197,7 +256,7 @@ static roco_status text_or_calls(const builder *b, roco_expr *out)
 {
     roco_grammar *g = b->grammar;
     const char *lead = b->form->spelling.lead;
-    const char *mark = b->form->bare ? "{" : b->form->frame[0] ? b->form->frame[0] : b->form->open[0];
+    const char *mark = first_mark(b->form);
     size_t size = strlen(mark);
     int32_t token = b->form->bare ? -1 : roco_control_token(b->tokenizer, mark);
     static const char not_an_object[] = "([^{\\s][\\s\\S]*)?";
@@ -223,10 +282,23 @@ static roco_status text_or_calls(const builder *b, roco_expr *out)
     return status;
 }
 
+bool roco_tools_content(const cJSON *source, roco_constraint_field *out)
+{
+    const cJSON *kind = cJSON_GetObjectItemCaseSensitive(source, "content_kind");
+    if (!kind)
+        return false;
+    *out = (roco_constraint_field){.kind = (roco_constraint_kind)kind->valueint,
+                                   .source = cJSON_GetObjectItemCaseSensitive(source, "content"),
+                                   .field = text_of(source, "content_field")};
+    return true;
+}
+
 roco_status roco_tools_expr(roco_grammar *grammar, const cJSON *source, const roco_tokenizer *tokenizer, bool loose,
-                            roco_expr *out, roco_error *error)
+                            const roco_expr *content, roco_expr *out, roco_error *error)
 {
     const char *forced = text_of(source, "forced");
     builder b = {grammar, source, tokenizer, roco_call_form_named(text_of(source, "form")), loose || !forced, error};
-    return forced ? forced_call(&b, forced, out) : text_or_calls(&b, out);
+    if (forced)
+        return forced_calls(&b, forced, out);
+    return content ? content_or_calls(&b, *content, out) : text_or_calls(&b, out);
 }

@@ -9,12 +9,16 @@
 #include "server/fields_completion.h"
 
 /* Sets params->constraint where the tools ask for one: ROCO_CONSTRAINT_TOOLS, whose source says all that the grammar
- * depends on and belongs to params->made. ROCO_NO_MEMORY. */
+ * depends on and belongs to params->made. Where another field constrains the answer already, that one holds for what is
+ * no call. ROCO_NO_MEMORY; ROCO_UNSUPPORTED: the model's calls could not be told from such an answer. */
 roco_status roco_tools_constrain(const roco_chat_template *chat, roco_completion_params *params, roco_error *error);
 
 /* The expression of such a source. A schema that cannot be kept is an error for a strict function; for others any
  * object will do: call again with `loose`. */
 roco_status roco_tools_expr(roco_grammar *grammar, const cJSON *source, const roco_tokenizer *tokenizer, bool loose,
-                            roco_expr *out, roco_error *error);
+                            const roco_expr *content, roco_expr *out, roco_error *error);
+/* What the answer must be where it is no call: false: nothing in particular, and `content` above is NULL. Borrows from
+ * the source. */
+bool roco_tools_content(const cJSON *source, roco_constraint_field *out);
 
 #endif

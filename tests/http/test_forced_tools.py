@@ -52,6 +52,31 @@ def test_what_must_come_is_valid(ask, choice):
     assert names == ({"buy"} if choice != "required" else {"get_weather", "buy"})
 
 
+def test_more_than_one_may_come(ask):
+    """If that is asked for. The last may be cut, as this model finds no end."""
+    counts = []
+    for answer in ask(tools=[WEATHER, BUY], tool_choice="required", parallel_tool_calls=True, n=4, seed=1).choices:
+        calls = answer.message.tool_calls
+        counts.append(len(calls))
+        assert all(check(call) for call in (calls if answer.finish_reason == "tool_calls" else calls[:-1]))
+    assert max(counts) > 1
+
+
+def test_a_form_beside_tools(ask):
+    """What is no call has the form."""
+    form = {"type": "json_schema", "json_schema": {"name": "list", "schema": LIST}}
+    for answer in ask(tools=[WEATHER, tool("later", {})], response_format=form, n=4, seed=3).choices:
+        if answer.message.tool_calls:
+            assert answer.finish_reason in ("tool_calls", "length") and not answer.message.content
+        else:
+            assert answer.finish_reason == "stop" and set(json.loads(answer.message.content)) == {"items"}
+    forced = ask(tools=[BUY], response_format={"type": "json_object"}, tool_choice="required")
+    assert check(forced.choices[0].message.tool_calls[0]) == "buy" and not forced.choices[0].message.content
+    greedy = dict(tools=[WEATHER], response_format=form, temperature=0)
+    streamed = "".join(c.choices[0].delta.content or "" for c in ask(**greedy, stream=True))
+    assert streamed == (ask(**greedy).choices[0].message.content or "")
+
+
 def test_streams_too(ask):
     plain = ask(tools=[WEATHER], tool_choice="required", seed=7)
     call = plain.choices[0].message.tool_calls[0]

@@ -30,7 +30,7 @@
 typedef struct turn_case {
     const char *name, *sign, *answer, *parts;
     const char *prompt; /* the end of it; NULL: nothing */
-    bool think, single;
+    bool think, single, first;
 } turn_case;
 
 /* Rows end where the rest is nothing. */
@@ -99,6 +99,11 @@ static const turn_case cases[] = {
      "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call><tool_call>{\"name\": \"g\", \"arguments\": "
      "{}}</tool_call>",
      "C(f|{})", .single = true},
+    {"behind text there is no call", MISTRAL, "{\"x\": \"[TOOL_CALLS]f[ARGS]{}\"}",
+     "T({\"x\": \"[TOOL_CALLS]f[ARGS]{}\"})", .first = true},
+    {"behind text there is no frame", DEEPSEEK, "Use " D_BEGIN ".", "T(Use " D_BEGIN ".)", .first = true},
+    {"a call comes first", HERMES, "<think>Hm.</think>\n<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
+     "R(Hm.)C(f|{})", .think = true, .first = true},
 
     /* cut off */
     {"ends in the arguments", HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"Par",
@@ -164,7 +169,7 @@ static bool offers(const void *context, const char *name, size_t size)
 
 static roco_turn_form form_of(const turn_case *c)
 {
-    roco_turn_form form = {.single = c->single, .offers = offers};
+    roco_turn_form form = {.single = c->single, .first = c->first, .offers = offers};
     form.calls = c->sign[0] ? roco_call_form_find(c->sign, strlen(c->sign)) : NULL;
     assert_true(form.calls || !c->sign[0]);
     if (c->think) {

@@ -57,14 +57,17 @@ static int close_world(void **state)
     return 0;
 }
 
-/* A request with the two tools. choice NULL: auto. */
-static roco_matcher *open_matcher(world *w, const char *form, const char *choice, bool parallel)
+/* A request with the two tools. choice NULL: auto; formed: what is no call is one of two words. */
+static roco_matcher *open_matcher(world *w, const char *form, const char *choice, bool parallel, bool formed)
 {
     roco_chat_template chat = {.calls = roco_call_form_named(form), .writes_tools = true};
     cJSON *tools = cJSON_Parse("[" STRICT "," LOOSE "]");
-    roco_completion_params params = {.tools = tools, .parallel_tool_calls = parallel};
+    roco_completion_params params = {.tools = tools, .parallel_tool_calls = parallel, .several_asked = true};
     roco_constraint *constraint = NULL;
     roco_error error;
+    cJSON *words = cJSON_Parse("[\"yes\",\"no\"]");
+    if (formed)
+        params.constraint = (roco_constraint_field){ROCO_CONSTRAINT_CHOICE, words, "guided_choice"};
     if (choice) {
         params.tool_choice = ROCO_TOOLS_REQUIRED;
         params.tool_name = *choice ? choice : NULL;
@@ -77,6 +80,7 @@ static roco_matcher *open_matcher(world *w, const char *form, const char *choice
     roco_matcher *matcher = roco_matcher_open(constraint, w->masks);
     roco_constraint_release(constraint);
     cJSON_Delete(params.made);
+    cJSON_Delete(words);
     cJSON_Delete(tools);
     return matcher;
 }
@@ -93,26 +97,49 @@ static bool lets_through(roco_matcher *matcher, const char *text)
 
 typedef struct grammar_case {
     const char *form, *choice, *answer;
-    bool good, single;
+    bool good, single, formed;
 } grammar_case;
+
+/* Rows end where the rest is nothing. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 #define F(arguments) "<tool_call>\n{\"name\": \"f\", \"arguments\": " arguments "}\n</tool_call>"
 #define G(arguments) "<tool_call>\n{\"name\": \"g\", \"arguments\": " arguments "}\n</tool_call>"
 
 static const grammar_case cases[] = {
     /* A call that must come was begun in the prompt. */
-    {"hermes", "f", "{\"a\": 1}", true, false},
-    {"hermes", "f", "{}", false, false},
-    {"hermes", "f", "{\"a\": \"x\"}", false, false},
-    {"hermes", "f", "{\"a\": 1} and", false, false},
-    {"hermes", "g", "{\"x\": [1]}", true, false},
-    {"hermes", "g", "[1]", false, false},
-    {"hermes", "", "f\", \"arguments\": {\"a\": 1}", true, false},
-    {"hermes", "", "g\", \"arguments\": {}", true, false},
-    {"hermes", "", "f\", \"arguments\": {}", false, false},
-    {"hermes", "", "h\", \"arguments\": {}", false, false},
-    {"mistral", "", "f\2{\"a\": 1}", true, false},
-    {"mistral", "", "f[ARGS]{\"a\": 1}", false, false},
+    {"hermes", "f", "{\"a\": 1}", true, true},
+    {"hermes", "f", "{}", false, true},
+    {"hermes", "f", "{\"a\": \"x\"}", false, true},
+    {"hermes", "f", "{\"a\": 1} and", false, true},
+    {"hermes", "g", "{\"x\": [1]}", true, true},
+    {"hermes", "g", "[1]", false, true},
+    {"hermes", "", "f\", \"arguments\": {\"a\": 1}", true, true},
+    {"hermes", "", "g\", \"arguments\": {}", true, true},
+    {"hermes", "", "f\", \"arguments\": {}", false, true},
+    {"hermes", "", "h\", \"arguments\": {}", false, true},
+    {"mistral", "", "f\2{\"a\": 1}", true, true},
+    {"mistral", "", "f[ARGS]{\"a\": 1}", false, true},
+    /* More may follow it, unless it was named or is to be the only one. */
+    {"hermes", "", "f\", \"arguments\": {\"a\": 1}}\n</tool_call>", true},
+    {"hermes", "", "f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n" G("{\"b\": 2}") "\n" F("{\"a\": 2}"), true},
+    {"hermes", "", "f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n" F("{}"), false},
+    {"hermes", "", "f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n" G("{}"), false, true},
+    {"hermes", "f", "{\"a\": 1}}\n</tool_call>\n" G("{}"), false},
+    {"mistral", "", "f\2{\"a\": 1}\1g\2{}", true},
+    {"phi", "", "f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", \"arguments\": {}}]<|/tool_call|>", true},
+    /* Calls beside a form that the text must have. */
+    {"hermes", NULL, "yes", true, false, true},
+    {"hermes", NULL, "maybe", false, false, true},
+    {"hermes", NULL, "", false, false, true},
+    {"hermes", NULL, F("{\"a\": 1}") "\n" G("{}"), true, false, true},
+    {"hermes", NULL, F("{\"a\": 1}") "\n" G("{}"), false, true, true},
+    {"hermes", NULL, F("{}"), false, false, true},
+    {"hermes", NULL, "yes" F("{\"a\": 1}"), false, false, true},
+    {"mistral", NULL, "\1f\2{\"a\": 1}", true, false, true},
+    {"mistral", NULL, "no", true, false, true},
+    {"granite", NULL, "<|tool_call|>[{\"name\": \"g\", \"arguments\": {}}]", true, false, true},
+    {"hermes", "", "g\", \"arguments\": {}}\n</tool_call>", true, false, true},
     /* What may be a call. */
     {"hermes", NULL, "", true, false},
     {"hermes", NULL, "Just <text>.", true, false},
@@ -138,7 +165,7 @@ static void test_answers(void **state)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const grammar_case *c = &cases[i];
-        roco_matcher *matcher = open_matcher(*state, c->form, c->choice, !c->single);
+        roco_matcher *matcher = open_matcher(*state, c->form, c->choice, !c->single, c->formed);
         if (lets_through(matcher, c->answer) != c->good)
             fail_msg("%s, %s: \"%s\" is %s", c->form, c->choice ? c->choice : "auto", c->answer,
                      c->good ? "refused" : "let through");
@@ -162,11 +189,32 @@ static void test_nothing_to_keep(void **state)
     cJSON_Delete(tools);
 }
 
+/* JSON and calls that are JSON without a mark cannot be told apart. */
+static void test_forms_that_exclude_each_other(void **state)
+{
+    roco_chat_template chat = {.calls = roco_call_form_named("llama")};
+    cJSON *tools = cJSON_Parse("[" LOOSE "]");
+    roco_completion_params params = {.tools = tools};
+    roco_error error;
+    (void)state;
+    params.constraint = (roco_constraint_field){ROCO_CONSTRAINT_OBJECT, NULL, "response_format"};
+    assert_int_equal(roco_tools_constrain(&chat, &params, &error), ROCO_UNSUPPORTED);
+    assert_string_equal(error.field, "response_format");
+    cJSON_Delete(params.made);
+    params.made = NULL;
+    params.tool_choice = ROCO_TOOLS_REQUIRED;
+    assert_int_equal(roco_tools_constrain(&chat, &params, &error), ROCO_OK);
+    assert_int_equal(params.constraint.kind, ROCO_CONSTRAINT_TOOLS);
+    cJSON_Delete(params.made);
+    cJSON_Delete(tools);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_nothing_to_keep),
+        cmocka_unit_test(test_forms_that_exclude_each_other),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }
