@@ -53,7 +53,7 @@ void roco_run_charge(roco_run *run, uint64_t steps)
     run->steps += steps;
     if (run->steps > run->max_steps)
         roco_run_fail(run, ROCO_TOO_LARGE, "more than %llu steps", (unsigned long long)run->max_steps);
-    if (before / STEPS_BETWEEN_LOOKS != run->steps / STEPS_BETWEEN_LOOKS && roco_now_ns() > run->deadline_ns)
+    if (before / STEPS_BETWEEN_LOOKS != run->steps / STEPS_BETWEEN_LOOKS && roco_thread_ns() > run->deadline_ns)
         roco_run_fail(run, ROCO_TOO_LARGE, "it takes too long");
 }
 
@@ -144,7 +144,7 @@ roco_status roco_template_render(const roco_template *template, const roco_dict 
         .globals = globals,
         .now = now,
         .max_steps = limits->steps,
-        .deadline_ns = roco_now_ns() + limits->time_ns,
+        .deadline_ns = roco_thread_ns() + limits->time_ns,
         .depth = limits->depth,
         .max_output = limits->output_bytes,
         .scope = &scope,

@@ -262,6 +262,8 @@ roco_status roco_turn_take(roco_turn *turn, const char *data, size_t size)
 roco_status roco_turn_prime(roco_turn *turn, const char *data, size_t size)
 {
     roco_status status = roco_turn_take(turn, data, size);
+    if (status)
+        return status;
     bool open = turn->state >= TURN_OBJECT && turn->state <= TURN_ARGUMENTS && turn->call.open;
     const roco_part *last = last_part(turn);
     size_t keep = open ? 1 : 0;
@@ -274,7 +276,7 @@ roco_status roco_turn_prime(roco_turn *turn, const char *data, size_t size)
     turn->primed = turn->raw.size;
     turn->over = false;
     roco_buffer_clear(&turn->space);
-    return status;
+    return ROCO_OK;
 }
 
 bool roco_turn_reasons(const roco_turn *turn)

@@ -194,16 +194,24 @@ static roco_status deal_pages(roco_engine *engine, const roco_cache_spec *spec, 
     return ROCO_OK;
 }
 
+roco_status roco_cache_serves(const roco_engine *engine, const roco_cache_spec *spec, roco_error *error)
+{
+    const roco_backend_ops *ops = engine->backend->ops;
+    if (ops->knows_policy && !ops->knows_policy(engine->backend, spec->policy))
+        return roco_fail(error, ROCO_UNSUPPORTED, "kv_policy", "kv_policy \"%s\" is not for the backend %s",
+                         spec->policy->name, ops->name);
+    if (spec->by_rank && !ops->takes_ranks)
+        return roco_fail(error, ROCO_UNSUPPORTED, "kv_positions", "kv_positions \"cache\" is not for the backend %s",
+                         ops->name);
+    return ROCO_OK;
+}
+
 roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, const uint32_t *pages, roco_cache **out,
                             roco_error *error)
 {
-    const roco_backend_ops *ops = engine->backend->ops;
     roco_status status = check_spec(engine, spec, error);
-    if (!status && ops->knows_policy && !ops->knows_policy(engine->backend, spec->policy))
-        status = roco_fail(error, ROCO_UNSUPPORTED, "kv_policy", "kv_policy \"%s\" is not for the backend %s",
-                           spec->policy->name, ops->name);
-    if (!status && spec->by_rank)
-        status = roco_ranks_open(engine, error);
+    if (!status)
+        status = roco_cache_serves(engine, spec, error);
     if (status)
         return status;
     roco_cache *cache = calloc(1, sizeof *cache);
@@ -218,6 +226,8 @@ roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, co
     cache->sequence = (roco_kv_sequence){
         .policy = spec->policy, .by_rank = spec->by_rank, .sink = spec->sink, .recent = spec->recent};
     status = deal_pages(engine, spec, pages, cache);
+    if (!status && spec->by_rank)
+        status = roco_ranks_reach(engine, cache->sequence.most_slots + cache->stride);
     if (status) {
         roco_cache_close(engine, cache);
         return roco_fail(error, status, NULL, "out of memory for a cache's tables");

@@ -151,7 +151,7 @@ static roco_status open_all(roco_engine *e, const roco_engine_config *config, ro
     e->info.architecture = family->architecture;
     if ((status = open_backend(e, config, &shape, error)) ||
         (status = roco_model_open(family, &shape, config->source, e->backend, &e->model, error)) ||
-        (status = open_buffers(e, error)))
+        (status = open_buffers(e, error)) || (status = roco_ranks_open(e, error)))
         return status;
     e->pool = e->backend->ops->memory_open(e->backend, e->info.pool_bytes);
     if (!e->pool)

@@ -1,7 +1,8 @@
 /* The engine: a model, a KV pool and a backend; it runs steps over mixed batches of sequences.
  *
  * It knows nothing of requests, queues or HTTP. One thread (the scheduler's) calls it, except for roco_engine_open,
- * which may run on any thread before, and roco_engine_describe and roco_cache_pages, which read what never changes.
+ * which may run on any thread before, and roco_engine_describe, roco_cache_pages and roco_cache_serves, which read what
+ * never changes.
  * Whoever calls owns the page accounting: the engine is told which pages a cache may use (the block table) and never
  * asks for more.
  */
@@ -52,6 +53,7 @@ typedef struct roco_engine_info {
     roco_kv_layout layout;
     uint32_t n_pages; /* in the pool */
     uint64_t pool_bytes, weight_bytes, scratch_bytes;
+    uint64_t rank_bytes; /* rotations by rank; memory is touched up to the largest cache of a sequence by rank */
     const char *backend; /* description */
     roco_precision precision;
 } roco_engine_info;
@@ -92,6 +94,8 @@ typedef struct roco_cache_spec {
  * slots are a page's at the head's type (roco_engine_slots). With a
  * head profile never more than without. */
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec);
+/* Whether the backend has what the cache needs. ROCO_UNSUPPORTED, naming kv_policy or kv_positions. */
+roco_status roco_cache_serves(const roco_engine *engine, const roco_cache_spec *spec, roco_error *error);
 /* Slots of one page for a head whose K and V are of that type. */
 uint32_t roco_engine_slots(const roco_engine *engine, roco_kv_type type);
 /* Copies the block table pages[roco_cache_pages()]. ROCO_INVALID when sink, pins and recent leave no room in a head's

@@ -126,9 +126,9 @@ static void read_factors(scaling *s, const char *name, const char *tensor)
 
 static void read_longrope(scaling *s)
 {
-    const double context = (double)s->config->n_context;
+    const double context = fmax((double)s->config->n_context, 2);
     double original = context, factor = 0, attention = 0;
-    number(s, "original_max_position_embeddings", 1, 1e9, &original);
+    number(s, "original_max_position_embeddings", 2, 1e9, &original); /* its logarithm divides */
     if (!number(s, "factor", 1e-6, 1e6, &factor))
         factor = context / original;
     if (!number(s, "attention_factor", 1e-3, 1e3, &attention))

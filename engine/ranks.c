@@ -1,5 +1,6 @@
 /* Rotations of sequences whose positions are ranks in the cache: tables by rank, and which one a layer takes. Engine
- * thread. A rank is below the context, however long the sequence is.
+ * thread. A rank is below what the cache holds, however long the sequence is, so the tables' memory is set aside for
+ * the whole context and made, in the order of the ranks, as far as the largest cache so far.
  */
 #include "engine/state.h"
 
@@ -19,44 +20,51 @@ roco_rank_rope roco_ranks_of_layer(const roco_engine *e, uint32_t layer)
                             .halves = s->rope_halves};
 }
 
-static void fill(const roco_engine *e, float *cosines, float *sines)
-{
-    const roco_shape *s = &e->model.shape;
-    const uint32_t half = s->rope_dim / 2;
-    for (uint32_t rope = 0; rope < s->n_ropes; rope++)
-        for (uint32_t rank = 0; rank < e->info.n_context; rank++)
-            for (uint32_t i = 0; i < half; i++) {
-                const double angle = rank * e->model.rope_frequencies[(size_t)rope * half + i];
-                const size_t at = ((size_t)rope * e->info.n_context + rank) * half + i;
-                cosines[at] = (float)(cos(angle) * s->ropes[rope].magnitude);
-                sines[at] = (float)(sin(angle) * s->ropes[rope].magnitude);
-            }
-}
-
 roco_status roco_ranks_open(roco_engine *e, roco_error *error)
 {
     const roco_backend_ops *ops = e->backend->ops;
     const roco_shape *s = &e->model.shape;
-    const size_t n = (size_t)s->n_ropes * e->info.n_context * (s->rope_dim / 2), bytes = n * sizeof(float);
+    const size_t bytes = (size_t)s->n_ropes * e->info.n_context * (s->rope_dim / 2) * sizeof(float);
     if (!ops->takes_ranks)
-        return roco_fail(error, ROCO_UNSUPPORTED, "kv_positions", "kv_positions \"cache\" is not for the backend %s",
-                         ops->name);
-    if (e->buffers.rank_cosines)
         return ROCO_OK;
-    float *host = malloc(2 * bytes), *cosines = ops->memory_open(e->backend, bytes);
-    float *sines = ops->memory_open(e->backend, bytes);
-    roco_status status = ROCO_OK;
-    if (host && cosines && sines) {
-        fill(e, host, host + n);
-        ops->upload(e->backend, cosines, host, bytes);
-        ops->upload(e->backend, sines, host + n, bytes);
-        e->buffers.rank_cosines = cosines;
-        e->buffers.rank_sines = sines;
-    } else {
-        ops->memory_close(e->backend, cosines);
-        ops->memory_close(e->backend, sines);
-        status = roco_fail(error, ROCO_NO_MEMORY, NULL, "out of memory for the rotations by rank");
+    e->buffers.rank_cosines = ops->memory_open(e->backend, bytes);
+    e->buffers.rank_sines = ops->memory_open(e->backend, bytes);
+    if (!e->buffers.rank_cosines || !e->buffers.rank_sines)
+        return roco_fail(error, ROCO_NO_MEMORY, "context", "out of memory for the rotations of %u ranks",
+                         e->info.n_context);
+    e->info.rank_bytes = 2 * bytes;
+    return ROCO_OK;
+}
+
+/* Ranks from..end of one rope; host [2, end - from, half]. */
+static void make(roco_engine *e, uint32_t rope, uint32_t from, uint32_t end, float *host)
+{
+    const roco_backend_ops *ops = e->backend->ops;
+    const size_t half = e->model.shape.rope_dim / 2, n = (end - from) * half;
+    const size_t at = ((size_t)rope * e->info.n_context + from) * half;
+    const double *frequencies = e->model.rope_frequencies + rope * half;
+    const double magnitude = e->model.shape.ropes[rope].magnitude;
+    for (size_t i = 0; i < n; i++) {
+        const double angle = (double)(from + i / half) * frequencies[i % half];
+        host[i] = (float)(cos(angle) * magnitude);
+        host[n + i] = (float)(sin(angle) * magnitude);
     }
+    ops->upload(e->backend, e->buffers.rank_cosines + at, host, n * sizeof *host);
+    ops->upload(e->backend, e->buffers.rank_sines + at, host + n, n * sizeof *host);
+}
+
+roco_status roco_ranks_reach(roco_engine *e, uint32_t n_ranks)
+{
+    const roco_shape *s = &e->model.shape;
+    const uint32_t from = e->n_ranks, end = n_ranks < e->info.n_context ? n_ranks : e->info.n_context;
+    if (end <= from)
+        return ROCO_OK;
+    float *host = malloc((size_t)2 * (end - from) * (s->rope_dim / 2) * sizeof *host);
+    if (!host)
+        return ROCO_NO_MEMORY;
+    for (uint32_t rope = 0; rope < s->n_ropes; rope++)
+        make(e, rope, from, end, host);
     free(host);
-    return status;
+    e->n_ranks = end;
+    return ROCO_OK;
 }

@@ -36,17 +36,17 @@ struct roco_cache {
 
 /* Device buffers of one step; rows = step_tokens. */
 typedef struct roco_buffers {
-    float *x;               /* [rows, width] the residual stream */
-    float *h;               /* [rows, width] normed */
-    float *q;               /* [rows, n_heads * key_dim] */
-    float *k, *v;           /* [rows, n_kv_heads * key_dim or value_dim] */
-    float *attended;        /* [rows, n_heads * value_dim] */
-    float *gate, *up;       /* [rows, ffn_width] */
-    float *cosines, *sines; /* [n_ropes, rows, rope_dim / 2] */
-    float *rank_cosines,
-        *rank_sines; /* [n_ropes, n_context, rope_dim / 2], of the first sequence by rank on; or NULL */
-    float *picked;   /* [logit_rows, width] rows whose logits are wanted */
-    float *logits;   /* [logit_rows, n_vocab] */
+    float *x;                         /* [rows, width] the residual stream */
+    float *h;                         /* [rows, width] normed */
+    float *q;                         /* [rows, n_heads * key_dim] */
+    float *k, *v;                     /* [rows, n_kv_heads * key_dim or value_dim] */
+    float *attended;                  /* [rows, n_heads * value_dim] */
+    float *gate, *up;                 /* [rows, ffn_width] */
+    float *cosines, *sines;           /* [n_ropes, rows, rope_dim / 2] */
+    float *rank_cosines, *rank_sines; /* [n_ropes, n_context, rope_dim / 2], the first n_ranks made; NULL: no backend
+                                         for sequences by rank */
+    float *picked;                    /* [logit_rows, width] rows whose logits are wanted */
+    float *logits;                    /* [logit_rows, n_vocab] */
 } roco_buffers;
 
 typedef struct roco_times roco_times;
@@ -57,6 +57,7 @@ struct roco_engine {
     roco_model model;
     void *pool;
     roco_buffers buffers;
+    uint32_t n_ranks; /* of the rotations by rank, made so far */
     /* host side of a step */
     int32_t *ids;                     /* [step_tokens] */
     uint32_t logit_rows;              /* computed at once */
@@ -88,8 +89,10 @@ static inline size_t roco_rope_offset(const roco_engine *engine, uint32_t rope)
 
 /* What a layer's attention rotates by; the tables' own must be there for sequences by rank. */
 roco_rank_rope roco_ranks_of_layer(const roco_engine *engine, uint32_t layer);
-/* Makes the tables, once. ROCO_UNSUPPORTED by the backend, ROCO_NO_MEMORY. */
+/* Sets the tables' memory aside, where the backend takes sequences by rank. ROCO_NO_MEMORY. */
 roco_status roco_ranks_open(roco_engine *engine, roco_error *error);
+/* Makes the tables up to `n_ranks` or the context. ROCO_NO_MEMORY. */
+roco_status roco_ranks_reach(roco_engine *engine, uint32_t n_ranks);
 
 /* x = embedding of ids, then all layers; chunks cover rows 0..n_rows-1. Buffers hold cosines and sines. */
 void roco_forward(roco_engine *engine, uint32_t n_rows, uint32_t n_chunks);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { MAX_TEXT = 1 << 30 }; /* a step may lengthen a text; what comes in is bounded by the caller */
+enum { MAX_TEXT = 1 << 28 }; /* a step may lengthen a text; what comes in is bounded by the caller */
 
 bool roco_normalizer_add(roco_normalizer *normalizer, roco_step_kind kind, roco_text from, roco_text to)
 {
@@ -77,6 +77,7 @@ static roco_status compose(roco_step_kind kind, roco_text text, roco_buffer *out
         utf8proc_ssize_t size =
             utf8proc_map((const utf8proc_uint8_t *)text.data + at, (utf8proc_ssize_t)valid, &made, form_of(kind));
         status = size < 0 ? ROCO_NO_MEMORY : roco_buffer_append(out, made, (size_t)size);
+        status = status ? status : out->size > MAX_TEXT ? ROCO_TOO_LARGE : ROCO_OK;
         free(made);
         at += valid;
     }
@@ -85,13 +86,27 @@ static roco_status compose(roco_step_kind kind, roco_text text, roco_buffer *out
 
 /* --- the others --- */
 
+static const char *find_from(const roco_normalizer_step *step, roco_text text, size_t at)
+{
+    return step->from_size ? memmem(text.data + at, text.size - at, step->from, step->from_size) : NULL;
+}
+
+/* What replacing comes to is known before any of it is made: a step may put a long text for every byte. */
+static bool replacement_fits(const roco_normalizer_step *step, roco_text text)
+{
+    size_t size = text.size;
+    for (const char *found = find_from(step, text, 0); found && size <= MAX_TEXT;
+         found = find_from(step, text, (size_t)(found - text.data) + step->from_size))
+        size = size - step->from_size + step->to_size;
+    return size <= MAX_TEXT;
+}
+
 static roco_status replace(const roco_normalizer_step *step, roco_text text, roco_buffer *out)
 {
     size_t at = 0;
-    roco_status status = ROCO_OK;
+    roco_status status = replacement_fits(step, text) ? ROCO_OK : ROCO_TOO_LARGE;
     while (!status) {
-        const char *found =
-            step->from_size ? memmem(text.data + at, text.size - at, step->from, step->from_size) : NULL;
+        const char *found = find_from(step, text, at);
         size_t end = found ? (size_t)(found - text.data) : text.size;
         status = roco_buffer_append(out, text.data + at, end - at);
         if (!found) {

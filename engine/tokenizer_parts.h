@@ -227,7 +227,7 @@ typedef struct roco_normalizer {
 /* False: too many steps, or a text of over 16 bytes. */
 bool roco_normalizer_add(roco_normalizer *normalizer, roco_step_kind kind, roco_text from, roco_text to);
 /* Replaces *text by what the steps make of it, in `out` (which holds it then); bytes that are not UTF-8 stay. `first`:
- * this is the text's first section. ROCO_NO_MEMORY, ROCO_TOO_LARGE (over 1 GiB). */
+ * this is the text's first section. ROCO_NO_MEMORY, ROCO_TOO_LARGE (over 256 MiB). */
 roco_status roco_normalizer_run(const roco_normalizer *normalizer, bool first, roco_text *text, roco_buffer *out);
 
 /* White space in front of text[end], and behind text[at]: where it starts, and where it ends. */

@@ -65,7 +65,8 @@ roco_mask_stats roco_masks_stats(const roco_masks *masks);
 roco_matcher *roco_matcher_open(roco_constraint *constraint, roco_masks *masks);
 void roco_matcher_close(roco_matcher *matcher);
 /* Writes the tokens that may come next: bit i % 32 of word i / 32. ROCO_TOO_LARGE: the grammar needs more work or
- * memory than one token may take; ROCO_INVALID: the vocabulary has no token that goes on here; ROCO_NO_MEMORY. */
+ * memory than one token may take; ROCO_INVALID: the vocabulary has no token that goes on here, or that ends a text that
+ * is complete; ROCO_NO_MEMORY. */
 roco_status roco_matcher_mask(roco_matcher *matcher, uint32_t *mask);
 /* Goes on by a token that the mask allowed and that does not end the text. ROCO_INVALID: it was not allowed. Else as
  * roco_matcher_mask. */

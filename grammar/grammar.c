@@ -33,7 +33,7 @@ roco_grammar *roco_grammar_open(const roco_grammar_limits *limits)
     if (!g)
         return NULL;
     g->limits = *limits;
-    g->deadline_ns = roco_now_ns() + limits->time_ns;
+    g->deadline_ns = roco_thread_ns() + limits->time_ns;
     roco_grammar_add(g, (roco_expr_node){.kind = ROCO_EXPR_NOTHING});
     roco_grammar_add(g, (roco_expr_node){.kind = ROCO_EXPR_EMPTY});
     if (!g->status)
@@ -84,7 +84,7 @@ static roco_expr out_of_memory(roco_grammar *g)
 
 bool roco_grammar_tick(roco_grammar *g)
 {
-    if (!g->status && (++g->work & 255u) == 0 && roco_now_ns() > g->deadline_ns)
+    if (!g->status && (++g->work & 255u) == 0 && roco_thread_ns() > g->deadline_ns)
         roco_grammar_fail(g, ROCO_TOO_LARGE, "compiling it takes longer than the limit");
     return !g->status;
 }

@@ -64,7 +64,7 @@ struct roco_dfa;
 
 struct roco_grammar {
     roco_grammar_limits limits;
-    uint64_t deadline_ns;
+    uint64_t deadline_ns; /* of the thread's own time */
     uint32_t work; /* counted to look at the clock now and then */
     roco_status status;
     char message[160]; /* of status */

@@ -23,7 +23,9 @@ static void make_mask(roco_scheduler *s, roco_sequence *sequence)
     atomic_store_explicit(&c->masks, stats.masks, memory_order_relaxed);
     atomic_store_explicit(&c->mask_walks, stats.walks, memory_order_relaxed);
     atomic_store_explicit(&c->mask_ns, stats.ns, memory_order_relaxed);
-    if (status != ROCO_OK)
+    if (status == ROCO_INVALID && roco_matcher_may_end(sequence->matcher))
+        sequence->finish = ROCO_FINISH_STOP; /* complete, and the model has no token to say so with */
+    else if (status != ROCO_OK)
         roco_sequence_fail(sequence, status);
 }
 

@@ -76,6 +76,9 @@ static roco_status check_cache(const roco_engine *engine, roco_job *job, roco_er
                          "which are %u, %u and %llu",
                          job->budget, job->sink, job->recent, (unsigned long long)pinned);
     roco_cache_spec spec = roco_job_spec(job);
+    roco_status status = roco_cache_serves(engine, &spec, error);
+    if (status)
+        return status;
     const roco_engine_info *info = roco_engine_describe(engine);
     const uint64_t wanted = job->policy->evicts ? (uint64_t)job->budget + job->uncapped : spec.length;
     const uint64_t slots = wanted < spec.length ? wanted : spec.length;

@@ -24,8 +24,11 @@ void roco_serve_report(const roco_app *app, double load_seconds)
     uint32_t n_each = roco_cache_pages(app->engine, &longest);
     roco_log(ROCO_LOG_INFO, "model %s: %s, %" PRIu32 " layers, %" PRIu32 " KV heads, context %" PRIu32 ", %s",
              app->model.id, info->architecture, info->n_layers, info->n_kv_heads, info->n_context, info->backend);
-    roco_log(ROCO_LOG_INFO, "memory: weights %.1f MiB, KV pool %.1f MiB (%" PRIu32 " pages), scratch %.1f MiB",
-             mib(info->weight_bytes), mib(info->pool_bytes), info->n_pages, mib(info->scratch_bytes));
+    roco_log(ROCO_LOG_INFO,
+             "memory: weights %.1f MiB, KV pool %.1f MiB (%" PRIu32
+             " pages), scratch %.1f MiB; positions by rank take up to %.1f MiB",
+             mib(info->weight_bytes), mib(info->pool_bytes), info->n_pages, mib(info->scratch_bytes),
+             mib(info->rank_bytes));
     roco_log(ROCO_LOG_INFO,
              "capacity: %" PRIu32 " requests at once with policy %s and budget %" PRId64 " (%" PRIu32
              " pages each, whatever their length)",

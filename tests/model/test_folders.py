@@ -165,6 +165,8 @@ BROKEN = {
     "scaling": (config(rope_scaling={"type": "magic"}), '"magic" is not supported'),
     "scaling without factor": (config(rope_scaling={"type": "linear"}), "without a factor"),
     "factors": (config(rope_scaling={"type": "longrope", "long_factor": [1], "short_factor": [1]}), "one for each rotary pair"),
+    "one original position": (config(rope_scaling={"type": "longrope", "original_max_position_embeddings": 1, "factor": 4}),
+                              "original_max_position_embeddings is not a number of 2 to"),
     "cut": (data(lambda raw: raw[:-1]), "cut short"),
     "cut header": (data(lambda raw: raw[:100]), "cut short"),
     "empty": (data(lambda raw: b""), "not a safetensors file"),

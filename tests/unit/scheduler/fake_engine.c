@@ -119,6 +119,12 @@ uint32_t roco_cache_pages(const roco_engine *e, const roco_cache_spec *spec)
     return e->info.n_layers * e->info.n_kv_heads * roco_kv_pages_for(&e->info.layout, held);
 }
 
+roco_status roco_cache_serves(const roco_engine *e, const roco_cache_spec *spec, roco_error *error)
+{
+    return e->config.no_ranks && spec->by_rank ? roco_fail(error, ROCO_UNSUPPORTED, "kv_positions", "no ranks")
+                                               : ROCO_OK;
+}
+
 roco_status roco_cache_open(roco_engine *e, const roco_cache_spec *spec, const uint32_t *pages, roco_cache **out,
                             roco_error *error)
 {

@@ -21,6 +21,7 @@ typedef struct fake_config {
     int32_t nan_token;   /* a sequence whose first token this is fails with NUMERIC; -1 none */
     uint32_t nan_index;  /* ... at this drawn token */
     uint64_t fail_step;  /* this step (from 1) fails with DEVICE; 0 none */
+    bool no_ranks;       /* the backend takes no sequences by rank */
     int32_t refuse_open; /* a sequence of this length gets no cache; 0 none */
 } fake_config;
 

@@ -33,6 +33,22 @@ static void what_never_fits_is_refused_and_others_go_on(void **state)
     harness_close(&h);
 }
 
+static void what_the_backend_cannot_do_is_refused_before_it_waits(void **state)
+{
+    harness h;
+    harness_job tracked;
+    roco_error error = {0};
+    harness_init(&h);
+    h.fake.no_ranks = true;
+    harness_start(&h);
+    roco_job *job = harness_job_open(&h, &(harness_ask){.n_prompt = 10, .max_tokens = 5, .budget = 64}, &tracked);
+    job->by_rank = true;
+    assert_int_equal(roco_scheduler_submit(h.scheduler, &job, 1, &error), ROCO_UNSUPPORTED);
+    assert_string_equal(error.field, "kv_positions");
+    roco_job_free(job);
+    harness_close(&h);
+}
+
 /* Nothing admitted is ever preempted: the steps made are exactly those that each job needs alone. */
 static void jobs_of_most_of_the_pool_run_one_at_a_time(void **state)
 {
@@ -305,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_never_fits_is_refused_and_others_go_on),
+        cmocka_unit_test(what_the_backend_cannot_do_is_refused_before_it_waits),
         cmocka_unit_test(jobs_of_most_of_the_pool_run_one_at_a_time),
         cmocka_unit_test(sequences_that_together_outgrow_the_pool_all_finish),
         cmocka_unit_test(a_budget_lets_all_run_at_once),

@@ -224,6 +224,51 @@ static void a_cache_that_cannot_be_opened_fails_one_job(void **state)
     harness_close(&h);
 }
 
+/* An answer under a regex, by a model of nothing but "x": not one token ends a text. */
+static harness_job answer_in_x(const char *regex)
+{
+    enum { N = 101 };
+    roco_token tokens[N];
+    roco_grammar *grammar = roco_grammar_open(&ROCO_GRAMMAR_LIMITS);
+    roco_vocabulary *vocabulary;
+    roco_constraint *constraint;
+    roco_expr root;
+    roco_error error;
+    harness h;
+    harness_job tracked;
+    for (int i = 0; i < N; i++)
+        tokens[i] = (roco_token){ROCO_TOKEN_TEXT, "x", 1};
+    assert_int_equal(roco_vocabulary_open(tokens, N, &vocabulary, &error), ROCO_OK);
+    assert_int_equal(roco_grammar_regex(grammar, "regex", regex, strlen(regex), &root, &error), ROCO_OK);
+    assert_int_equal(roco_constraint_compile(grammar, "regex", root, vocabulary, &constraint, &error), ROCO_OK);
+    roco_grammar_close(grammar);
+    harness_init(&h);
+    h.config.vocabulary = vocabulary;
+    harness_start(&h);
+    roco_job *job = harness_job_open(&h, &(harness_ask){.n_prompt = 10, .max_tokens = 9}, &tracked);
+    job->constraint = constraint;
+    tracked.complete = strchr(regex, 'y') == NULL;
+    assert_int_equal(roco_scheduler_submit(h.scheduler, &job, 1, &error), ROCO_OK);
+    tracked.id = job->id;
+    h.n_submitted++;
+    harness_finish_all(&h);
+    harness_close(&h);
+    roco_vocabulary_close(vocabulary);
+    return tracked;
+}
+
+static void a_text_that_is_complete_stops_though_no_token_ends_it(void **state)
+{
+    harness_job job = answer_in_x("xx");
+    assert_int_equal(job.last.finish, ROCO_FINISH_STOP);
+    assert_int_equal(job.n_tokens, 2);
+    job = answer_in_x("");
+    assert_int_equal(job.last.finish, ROCO_FINISH_STOP);
+    assert_int_equal(job.n_tokens, 0);
+    job = answer_in_x("xy");
+    expect_error(&job, ROCO_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +280,7 @@ int main(void)
         cmocka_unit_test(a_device_failure_ends_all_and_refuses_more),
         cmocka_unit_test(the_fault_switch_fails_jobs_after_their_tokens),
         cmocka_unit_test(a_cache_that_cannot_be_opened_fails_one_job),
+        cmocka_unit_test(a_text_that_is_complete_stops_though_no_token_ends_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
