@@ -150,7 +150,7 @@ typedef struct roco_backend_config {
     roco_precision precision;
     uint32_t device;       /* CUDA: number of the device, from 0 */
     uint32_t max_kv_heads; /* CUDA: of any attention; >= 1 */
-    const char *isa; /* CPU: NULL or "auto" = best of the machine; "portable", "avx2", "avx512" force one (tests) */
+    const char *isa; /* CPU: NULL or "auto" = best of the machine; "portable", "avx2", "avxvnni", "avx512" force one */
 } roco_backend_config;
 
 typedef struct roco_backend_ops {

@@ -114,7 +114,7 @@ static const roco_attention_kernels *kernels_for(roco_isa isa)
 #ifdef __x86_64__
     if (isa == ROCO_ISA_AVX512)
         return &roco_attention_avx512;
-    if (isa == ROCO_ISA_AVX2)
+    if (isa == ROCO_ISA_AVX2 || isa == ROCO_ISA_AVX_VNNI)
         return &roco_attention_avx2;
 #endif
     return &roco_attention_portable;

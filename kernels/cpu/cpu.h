@@ -15,7 +15,13 @@
 
 #include "kernels/backend.h"
 
-typedef enum roco_isa { ROCO_ISA_PORTABLE, ROCO_ISA_AVX2, ROCO_ISA_AVX512 /* F BW DQ VL VNNI */ } roco_isa;
+typedef enum roco_isa {
+    ROCO_ISA_PORTABLE,
+    ROCO_ISA_AVX2,     /* with FMA and F16C */
+    ROCO_ISA_AVX_VNNI, /* the same and VNNI */
+    ROCO_ISA_AVX512,   /* F BW DQ VL VNNI */
+    ROCO_N_ISAS
+} roco_isa;
 
 /* The best this machine has, or the one asked for by name; ROCO_UNSUPPORTED when the machine lacks it. */
 roco_status roco_isa_choose(const char *name, roco_isa *out, roco_error *error);

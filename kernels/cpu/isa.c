@@ -13,51 +13,72 @@ static bool has_f16c(void)
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & (1u << 29)) != 0;
 }
 
+/* VNNI for vectors of 256 bits without AVX-512. */
+static bool has_avx_vnni(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & (1u << 4)) != 0;
+}
+
 /* __builtin_cpu_supports also asks whether the operating system saves the registers. */
-static roco_isa best_isa(void)
+static bool has_isa(roco_isa isa)
 {
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
-        return ROCO_ISA_PORTABLE;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni"))
-        return ROCO_ISA_AVX512;
-    return ROCO_ISA_AVX2;
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+    switch (isa) {
+    case ROCO_ISA_PORTABLE: return true;
+    case ROCO_ISA_AVX2: return avx2;
+    case ROCO_ISA_AVX_VNNI: return avx2 && has_avx_vnni();
+    default:
+        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512vnni");
+    }
 }
 #else
-static roco_isa best_isa(void)
+static bool has_isa(roco_isa isa)
 {
-    return ROCO_ISA_PORTABLE;
+    return isa == ROCO_ISA_PORTABLE;
 }
 #endif
 
+static const struct {
+    const char *name, *description;
+} known[ROCO_N_ISAS] = {
+    [ROCO_ISA_PORTABLE] = {"portable", "portable"},
+    [ROCO_ISA_AVX2] = {"avx2", "avx2"},
+    [ROCO_ISA_AVX_VNNI] = {"avxvnni", "avx-vnni"},
+    [ROCO_ISA_AVX512] = {"avx512", "avx512-vnni"},
+};
+
+static roco_isa best_isa(void)
+{
+    roco_isa isa = ROCO_ISA_AVX512;
+    while (!has_isa(isa))
+        isa--;
+    return isa;
+}
+
 const char *roco_isa_name(roco_isa isa)
 {
-    static const char *const names[] = {"portable", "avx2", "avx512-vnni"};
-    return names[isa];
+    return known[isa].description;
 }
 
 roco_status roco_isa_choose(const char *name, roco_isa *out, roco_error *error)
 {
-    static const struct {
-        const char *name;
-        roco_isa isa;
-    } known[] = {{"portable", ROCO_ISA_PORTABLE}, {"avx2", ROCO_ISA_AVX2}, {"avx512", ROCO_ISA_AVX512}};
-
-    roco_isa best = best_isa();
     if (name == NULL || strcmp(name, "auto") == 0) {
-        *out = best;
+        *out = best_isa();
         return ROCO_OK;
     }
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strcmp(name, known[i].name) != 0)
+    for (roco_isa isa = 0; isa < ROCO_N_ISAS; isa++) {
+        if (strcmp(name, known[isa].name) != 0)
             continue;
-        if (known[i].isa > best)
-            return roco_fail(error, ROCO_UNSUPPORTED, "isa", "this machine has no %s; its best is %s", known[i].name,
-                             known[best].name);
-        *out = known[i].isa;
+        if (!has_isa(isa))
+            return roco_fail(error, ROCO_UNSUPPORTED, "isa", "this machine has no %s; its best is %s", name,
+                             known[best_isa()].name);
+        *out = isa;
         return ROCO_OK;
     }
     return roco_fail(error, ROCO_UNSUPPORTED, "isa",
-                     "unknown instruction set; auto, portable, avx2 and avx512 are known");
+                     "unknown instruction set; auto, portable, avx2, avxvnni and avx512 are known");
 }

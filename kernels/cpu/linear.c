@@ -25,6 +25,8 @@ static const roco_linear_variant *variant_of(roco_isa isa)
 #if defined(__x86_64__)
     if (isa == ROCO_ISA_AVX512)
         return &roco_linear_avx512;
+    if (isa == ROCO_ISA_AVX_VNNI)
+        return &roco_linear_avxvnni;
     if (isa == ROCO_ISA_AVX2)
         return &roco_linear_avx2;
 #endif

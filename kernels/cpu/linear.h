@@ -114,6 +114,7 @@ typedef struct roco_linear_variant {
 
 extern const roco_linear_variant roco_linear_portable;
 extern const roco_linear_variant roco_linear_avx2;
+extern const roco_linear_variant roco_linear_avxvnni;
 extern const roco_linear_variant roco_linear_avx512;
 
 /* Largest magnitude under which a block counts as zero: 32767 / it would overflow. */

@@ -28,7 +28,7 @@ static const roco_rowwise_variant *variant_of(const roco_backend *backend)
     roco_isa isa = ((const roco_cpu *)backend)->isa;
     if (isa == ROCO_ISA_AVX512)
         return &roco_rowwise_avx512;
-    if (isa == ROCO_ISA_AVX2)
+    if (isa == ROCO_ISA_AVX2 || isa == ROCO_ISA_AVX_VNNI)
         return &roco_rowwise_avx2;
 #endif
     return &roco_rowwise_portable;

@@ -25,7 +25,7 @@ roco_tensor_view support_tensor_open(support_random *random, roco_tensor_type ty
 /* The whole matrix as floats; owned by the caller. */
 float *support_tensor_floats(const roco_tensor_view *view);
 
-/* "portable", "avx2", "avx512": false when this machine lacks it. */
+/* "portable", "avx2", "avxvnni", "avx512": false when this machine lacks it. */
 bool support_has_isa(const char *isa);
 /* A CPU backend; the test fails when it cannot be opened. */
 roco_backend *support_backend_open(const char *isa, uint32_t threads, uint32_t max_rows, roco_precision precision);

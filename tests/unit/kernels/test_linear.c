@@ -12,7 +12,8 @@
 
 #define MOST_ROWS 33u
 
-static const char *const isas[] = {"portable", "avx2", "avx512"};
+static const char *const isas[] = {"portable", "avx2", "avxvnni", "avx512"};
+#define N_ISAS (sizeof(isas) / sizeof(isas[0]))
 static const uint32_t batches[] = {1, 2, 3, 7, 16, MOST_ROWS};
 
 static const struct {
@@ -75,7 +76,7 @@ static void check_against_portable(const roco_tensor_view *view, const float *x,
 {
     roco_backend *portable = support_backend_open("portable", 1, MOST_ROWS, precision);
     float *expected = multiply(portable, view, x, MOST_ROWS);
-    for (uint32_t i = 1; i < 3; i++) {
+    for (uint32_t i = 1; i < N_ISAS; i++) {
         if (!support_has_isa(isas[i]))
             continue;
         roco_backend *backend = support_backend_open(isas[i], 2, MOST_ROWS, precision);
@@ -99,7 +100,7 @@ static void check_company(const roco_tensor_view *view, const float *x, roco_pre
 {
     if ((size_t)view->n_rows * view->n_cols > 48 * 576)
         return;
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < N_ISAS; i++) {
         if (!support_has_isa(isas[i]))
             continue;
         roco_backend *backend = support_backend_open(isas[i], 1, MOST_ROWS, precision);
@@ -131,7 +132,7 @@ static void threads_do_not_change_a_bit(void **state)
     const uint32_t n = 300; /* several runs of rows */
     float *x = malloc((size_t)n * 256 * sizeof(*x));
     support_random_fill(&random, x, (size_t)n * 256);
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < N_ISAS; i++) {
         if (!support_has_isa(isas[i]))
             continue;
         float *expected = NULL;

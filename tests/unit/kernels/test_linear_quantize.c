@@ -19,6 +19,7 @@ static const struct {
     {"portable", &roco_linear_portable},
 #if defined(__x86_64__)
     {"avx2", &roco_linear_avx2},
+    {"avxvnni", &roco_linear_avxvnni},
     {"avx512", &roco_linear_avx512},
 #endif
 };

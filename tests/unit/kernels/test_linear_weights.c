@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-static const char *const isas[] = {"portable", "avx2", "avx512"};
+static const char *const isas[] = {"portable", "avx2", "avxvnni", "avx512"};
+#define N_ISAS (sizeof(isas) / sizeof(isas[0]))
 
 /* Every row of every type comes back as the format defines it, at either precision. */
 static void embedding_is_exact(void **state)
@@ -79,7 +80,7 @@ static void int8_is_what_it_says(void **state)
                 expected[i * ROWS + j] = (float)sum;
             }
         }
-        for (uint32_t isa = 0; isa < 3; isa++) {
+        for (uint32_t isa = 0; isa < N_ISAS; isa++) {
             if (!support_has_isa(isas[isa]))
                 continue;
             roco_backend *backend = support_backend_open(isas[isa], 1, N, ROCO_PRECISION_INT8);
@@ -179,9 +180,9 @@ static void odd_values_stay_in_their_row(void **state)
 {
     enum { ROWS = 33, COLS = 256, N = 6 };
     support_random random = {.state = 4};
-    for (uint32_t run = 0; run < 6; run++) {
-        const char *isa = isas[run % 3];
-        roco_precision precision = (roco_precision)(run / 3);
+    for (uint32_t run = 0; run < 2 * N_ISAS; run++) {
+        const char *isa = isas[run % N_ISAS];
+        roco_precision precision = (roco_precision)(run / N_ISAS);
         if (!support_has_isa(isa))
             continue;
         roco_tensor_view view = support_tensor_open(&random, ROCO_TYPE_Q4_1, ROWS, COLS);
