@@ -78,25 +78,52 @@ static uint32_t pack(roco_engine *e, roco_step_item *items, uint32_t n_items, ui
     return rows;
 }
 
-/* All that the step brings, in one transfer where the backend knows one. `wanted` must be listed. */
-static void send(roco_engine *e, uint32_t rows, uint32_t n_chunks, uint32_t n_wanted)
+/* All that the step brings, in one transfer where the backend knows one. `wanted` must be listed. Returns the rows that
+ * operations are called for, 0: for none. */
+static uint32_t send(roco_engine *e, uint32_t rows, uint32_t n_chunks, uint32_t n_wanted)
 {
     const roco_backend_ops *ops = e->backend->ops;
-    const size_t bytes = rows * (e->model.shape.rope_dim / 2) * sizeof(float);
+    const size_t row_bytes = e->model.shape.rope_dim / 2 * sizeof(float);
     roco_copy copies[ROCO_STEP_COPIES];
     uint32_t n = 0;
     for (uint32_t r = 0; r < e->model.shape.n_ropes; r++) {
         const size_t at = roco_rope_offset(e, r);
-        copies[n++] = (roco_copy){e->buffers.cosines + at, e->host_cosines + at, bytes};
-        copies[n++] = (roco_copy){e->buffers.sines + at, e->host_sines + at, bytes};
+        copies[n++] = (roco_copy){e->buffers.cosines + at, e->host_cosines + at, row_bytes};
+        copies[n++] = (roco_copy){e->buffers.sines + at, e->host_sines + at, row_bytes};
     }
     if (ops->begin) {
-        const roco_step_tables tables = {e->ids, rows, e->wanted, n_wanted, e->chunks, n_chunks, copies, n};
-        ops->begin(e->backend, &tables);
-        return;
+        /* Who looks into a step, or times its parts, needs them one by one. */
+        const uint32_t most_rows = e->observe || e->times ? 0 : e->logit_rows;
+        const roco_step_tables tables = {e->ids, rows, e->wanted, n_wanted, e->chunks, n_chunks, copies, n, most_rows};
+        return ops->begin(e->backend, &tables);
     }
     for (uint32_t i = 0; i < n; i++)
-        ops->upload(e->backend, copies[i].to, copies[i].from, copies[i].bytes);
+        ops->upload(e->backend, copies[i].to, copies[i].from, rows * copies[i].row_bytes);
+    return rows;
+}
+
+/* All layers, then the logits of the first round of wanted rows. */
+static void run(roco_engine *e, uint32_t rows, uint32_t n_chunks, uint32_t n_wanted)
+{
+    roco_forward(e, rows, n_chunks);
+    if (n_wanted)
+        roco_forward_logits(e, e->wanted, n_wanted < e->logit_rows ? n_wanted : e->logit_rows);
+}
+
+/* Sends the step and runs it. */
+static void forward(roco_engine *e, uint32_t rows, uint32_t n_chunks, uint32_t n_wanted)
+{
+    const roco_backend_ops *ops = e->backend->ops;
+    const uint32_t to_run = send(e, rows, n_chunks, n_wanted);
+    if (!to_run)
+        return;
+    /* Rows that the backend adds are nobody's. */
+    for (uint32_t i = rows; i < to_run; i++)
+        e->ids[i] = 0;
+    n_wanted += to_run - rows;
+    run(e, to_run, n_chunks, n_wanted);
+    if (ops->end && !ops->end(e->backend))
+        run(e, to_run, n_chunks, n_wanted);
 }
 
 static void draw_token(roco_engine *e, roco_step_item *item)
@@ -176,11 +203,13 @@ static void draw_there(roco_engine *e, const destination *to, uint32_t n)
     }
 }
 
+/* A round of wanted rows. The first one's logits are there. */
 static void flush(roco_engine *e, const uint32_t *rows, const destination *to, uint32_t n)
 {
     if (!n)
         return;
-    roco_forward_logits(e, rows, n);
+    if (rows != e->wanted)
+        roco_forward_logits(e, rows, n);
     for (uint32_t i = 0; i < n; i++)
         if (!draws_there(e, &to[i]))
             take_logits(e, to[i].item, to[i].token, i);
@@ -231,8 +260,7 @@ roco_status roco_engine_step(roco_engine *e, roco_step_item *items, uint32_t n_i
 {
     uint32_t n_chunks;
     const uint32_t rows = pack(e, items, n_items, &n_chunks);
-    send(e, rows, n_chunks, list_wanted(e, items, n_items));
-    roco_forward(e, rows, n_chunks);
+    forward(e, rows, n_chunks, list_wanted(e, items, n_items));
     finish_items(e, items, n_items);
     return e->backend->ops->finish(e->backend, error);
 }

@@ -111,7 +111,7 @@ typedef struct roco_attention {
 typedef struct roco_copy {
     void *to;         /* device memory */
     const void *from; /* host memory */
-    size_t bytes;
+    size_t row_bytes; /* of each of the step's n_ids rows */
 } roco_copy;
 
 /* Copies of a step at most: cosines and sines of two ropes. */
@@ -127,6 +127,7 @@ typedef struct roco_step_tables {
     uint32_t n_chunks;
     const roco_copy *copies; /* [n_copies] done by `begin` */
     uint32_t n_copies;
+    uint32_t most_rows; /* that operations may be called for instead of n_ids; 0: of no others. Buffers hold them. */
 } roco_step_tables;
 
 /* One draw: engine/sampler.h says what the fields mean. */
@@ -182,8 +183,13 @@ typedef struct roco_backend_ops {
     void (*weight_close)(roco_backend *backend, roco_weight *weight);
 
     /* May be NULL. Announces a step, so that all of it goes up in one transfer: operations that are given the same
-     * pointers find it there already. Others send for themselves. */
-    void (*begin)(roco_backend *backend, const roco_step_tables *step);
+     * pointers find it there already. Others send for themselves. Returns how many rows the operations are to be called
+     * for: n_ids, or, where every row is one decoded token and wanted, more, of which nobody reads the last ones. 0:
+     * the device does already what was recorded at an earlier such step, so none is to be called, nor `end`. */
+    uint32_t (*begin)(roco_backend *backend, const roco_step_tables *step);
+    /* NULL where `begin` is. After the operations of a step with most_rows > 0, which are always the same ones. False:
+     * they were to be recorded, that failed, and none of them has run, so they must be called again. */
+    bool (*end)(roco_backend *backend);
 
     /* out[i] = row ids[i] of weight, dequantised exactly. ids: host memory, [n], each < n_rows. out [n, n_cols]. */
     void (*embed)(roco_backend *backend, const roco_weight *weight, const int32_t *ids, uint32_t n, float *out);

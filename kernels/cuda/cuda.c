@@ -1,6 +1,6 @@
 /* The CUDA backend: its operation table, opening and closing, device memory, and the operations that are one launch.
  * Engine thread. */
-#include "kernels/cuda/tables.h"
+#include "kernels/cuda/graphs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +148,7 @@ static void cuda_close(roco_backend *backend)
     void *scratch[] = {cuda->ids, cuda->rows, cuda->samples, cuda->tokens, cuda->narrow, cuda->dequantized};
     for (size_t i = 0; i < sizeof scratch / sizeof scratch[0]; i++)
         roco_gpu_memory_close(cuda->gpu, scratch[i]);
+    roco_cuda_graphs_close(cuda);
     roco_cuda_attention_close(cuda);
     roco_dense_close(cuda->dense);
     roco_gpu_close(cuda->gpu);
@@ -175,6 +176,7 @@ static const roco_backend_ops cuda_ops = {
     .weight_open = roco_cuda_weight_open,
     .weight_close = roco_cuda_weight_close,
     .begin = roco_cuda_begin,
+    .end = roco_cuda_end,
     .embed = roco_cuda_embed,
     .rms_norm = cuda_rms_norm,
     .matmul = roco_cuda_matmul,
@@ -219,7 +221,9 @@ static roco_status open_parts(roco_cuda *cuda, roco_error *error)
     status = roco_dense_open(cuda->gpu, &cuda->dense, error);
     if (status == ROCO_OK)
         status = open_scratch(cuda, error);
-    return status != ROCO_OK ? status : roco_cuda_attention_open(cuda, error);
+    if (status == ROCO_OK)
+        status = roco_cuda_attention_open(cuda, error);
+    return status != ROCO_OK ? status : roco_cuda_graphs_open(cuda, error);
 }
 
 roco_status roco_cuda_open(const roco_backend_config *config, roco_backend **out, roco_error *error)

@@ -6,6 +6,7 @@
  *   weights.c      taking matrices in, and which product multiplies them; pack.c: the quantised form
  *   attention.c    what a layer's attention launches
  *   tables.c       what a step brings from the host, and how its chunks are cut into launches
+ *   graphs.c       a step's start and end: decode steps are recorded once and run again
  *   *.cu           kernels and their launches (kernels.h); C++ for nvcc, or for the tests' emulator
  *
  * Host code is the engine thread's. The device does everything in one stream, in order.
@@ -20,6 +21,7 @@
 
 typedef struct roco_cuda_attention roco_cuda_attention; /* attention.c's */
 typedef struct roco_cuda_tables roco_cuda_tables;       /* tables.c's */
+typedef struct roco_cuda_graphs roco_cuda_graphs;       /* graphs.c's */
 
 typedef struct roco_cuda {
     roco_backend base;
@@ -38,6 +40,7 @@ typedef struct roco_cuda {
     uint32_t few_dense;       /* and a dense one without the library */
     roco_cuda_attention *attention;
     roco_cuda_tables *tables;
+    roco_cuda_graphs *graphs;
     size_t weight_bytes, scratch_bytes;
     char description[160];
 } roco_cuda;

@@ -111,6 +111,11 @@ void roco_dense_multiply(roco_dense *d, const roco_dense_product *p)
         d->fault = result;
 }
 
+void roco_dense_forgive(roco_dense *d)
+{
+    d->fault = CUBLAS_STATUS_SUCCESS;
+}
+
 roco_status roco_dense_finish(const roco_dense *d, roco_error *error)
 {
     if (d->fault == CUBLAS_STATUS_SUCCESS)

@@ -25,6 +25,8 @@ typedef struct roco_dense_product {
     bool add;
 } roco_dense_product;
 void roco_dense_multiply(roco_dense *dense, const roco_dense_product *product);
+/* Forgets failures: of products that were to be recorded in a graph, and did not run. */
+void roco_dense_forgive(roco_dense *dense);
 /* The first failure of a product since open, or ROCO_OK. */
 roco_status roco_dense_finish(const roco_dense *dense, roco_error *error);
 

@@ -163,18 +163,26 @@ void roco_gpu_copy(roco_gpu *gpu, void *to, const void *from, size_t bytes)
 
 bool roco_gpu_graph_begin(roco_gpu *gpu)
 {
-    return works(gpu, cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal), "a graph's start");
+    if (gpu->fault != cudaSuccess)
+        return false;
+    const cudaError_t result = cudaStreamBeginCapture(on_device(gpu)->stream, cudaStreamCaptureModeThreadLocal);
+    if (result != cudaSuccess)
+        cudaGetLastError();
+    return result == cudaSuccess;
 }
 
 roco_gpu_graph *roco_gpu_graph_end(roco_gpu *gpu)
 {
     cudaGraph_t graph = NULL;
     roco_gpu_graph *out = calloc(1, sizeof *out);
-    bool ok = works(gpu, cudaStreamEndCapture(gpu->stream, &graph), "a graph's end") && out != NULL &&
-              works(gpu, cudaGraphInstantiateWithFlags(&out->executable, graph, 0), "making a graph");
+    const bool kept = cudaStreamEndCapture(gpu->stream, &graph) == cudaSuccess && gpu->fault == cudaSuccess &&
+                      cudaGetLastError() == cudaSuccess;
+    const bool ok = kept && out != NULL && cudaGraphInstantiateWithFlags(&out->executable, graph, 0) == cudaSuccess;
     if (graph != NULL)
         cudaGraphDestroy(graph);
-    if (!ok) {
+    if (!ok) { /* what failed was not run, so the device is as it was */
+        cudaGetLastError();
+        gpu->fault = cudaSuccess;
         free(out);
         return NULL;
     }

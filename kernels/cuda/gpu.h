@@ -46,8 +46,8 @@ void roco_gpu_download(roco_gpu *gpu, void *to, const void *from, size_t bytes);
 /* From device memory to device memory. */
 void roco_gpu_copy(roco_gpu *gpu, void *to, const void *from, size_t bytes);
 
-/* Between begin and end launches are kept, not run. begin is false where the device cannot; end gives NULL after a
- * fault, and then nothing has run. Returns owned. */
+/* Between begin and end launches are kept, not run. begin is false where the device cannot; end gives NULL when
+ * something could not be kept, which is no fault of the device, and then nothing has run. Returns owned. */
 bool roco_gpu_graph_begin(roco_gpu *gpu);
 roco_gpu_graph *roco_gpu_graph_end(roco_gpu *gpu);
 void roco_gpu_graph_run(roco_gpu *gpu, roco_gpu_graph *graph);

@@ -12,6 +12,10 @@ typedef struct place {
     size_t offset, bytes;
 } place;
 
+typedef struct plan_places {
+    place chunks, order;
+} plan_places;
+
 struct roco_cuda_tables {
     roco_cuda_room room;
     unsigned char *host, *device;
@@ -24,6 +28,10 @@ struct roco_cuda_tables {
     const roco_chunk *chunks;
     uint32_t n_ids, n_rows, n_chunks;
     place ids_place, rows_place, pins_place;
+    plan_places plan_places[2];
+    roco_copy copies[ROCO_STEP_COPIES];
+    place copy_places[ROCO_STEP_COPIES];
+    uint32_t n_copies;
     bool failed; /* no memory for them */
 };
 
@@ -250,12 +258,6 @@ static place take(size_t *used, size_t bytes)
     return p;
 }
 
-static void put(const roco_cuda_tables *t, place at, const void *from)
-{
-    if (at.bytes > 0)
-        memcpy(t->host + at.offset, from, at.bytes);
-}
-
 static bool is_first_of_sequence(const roco_chunk *chunks, uint32_t i)
 {
     return i == 0 || chunks[i - 1].sequence != chunks[i].sequence;
@@ -269,11 +271,11 @@ static uint32_t count_pins(const roco_chunk *chunks, uint32_t n)
     return n_pins;
 }
 
-static void fill_plan(roco_cuda *cuda, bool windowed, const roco_chunk *from, uint32_t n, place chunks_place,
-                      place order_place, roco_pin *pins)
+static void fill_plan(roco_cuda *cuda, bool windowed, const roco_chunk *from, uint32_t n, roco_pin *pins)
 {
     roco_cuda_tables *t = cuda->tables;
-    roco_cuda_chunk *chunks = (roco_cuda_chunk *)(void *)(t->host + chunks_place.offset);
+    const plan_places *at = &t->plan_places[windowed];
+    roco_cuda_chunk *chunks = (roco_cuda_chunk *)(void *)(t->host + at->chunks.offset);
     uint32_t n_pins = 0;
     for (uint32_t i = 0; i < n; i++) {
         const roco_kv_sequence *s = from[i].sequence;
@@ -285,65 +287,131 @@ static void fill_plan(roco_cuda *cuda, bool windowed, const roco_chunk *from, ui
         fill_chunk(cuda, &from[i], i + 1 == n || from[i + 1].sequence != s, n_pins - s->n_pins, &chunks[i]);
     }
     roco_cuda_plan *plan = &t->plans[windowed];
-    make_plan(t, plan, windowed, from, n, chunks, (uint32_t *)(void *)(t->host + order_place.offset));
-    plan->chunks = (const roco_cuda_chunk *)(const void *)(t->device + chunks_place.offset);
-    plan->order = (const uint32_t *)(const void *)(t->device + order_place.offset);
+    make_plan(t, plan, windowed, from, n, chunks, (uint32_t *)(void *)(t->host + at->order.offset));
+    plan->chunks = (const roco_cuda_chunk *)(const void *)(t->device + at->chunks.offset);
+    plan->order = (const uint32_t *)(const void *)(t->device + at->order.offset);
 }
 
 /* Pins are few but not bounded by the configuration. */
-static bool make_room(roco_cuda *cuda, size_t bytes)
+static bool make_room(roco_cuda *cuda, size_t bytes, bool *moved)
 {
     roco_cuda_tables *t = cuda->tables;
-    if (bytes > t->bytes) {
+    *moved = bytes > t->bytes;
+    if (*moved) {
         close_memory(cuda);
         t->failed = open_memory(cuda, 2 * bytes, NULL) != ROCO_OK;
     }
     return !t->failed;
 }
 
-typedef struct plan_places {
-    place chunks, order;
-} plan_places;
-
-void roco_cuda_begin(roco_backend *backend, const roco_step_tables *step)
+/* Rows to launch for: few different numbers, none much larger than what is asked for, in eights where the products read
+ * their matrix once for every eight. */
+static uint32_t round_up_rows(uint32_t n)
 {
-    roco_cuda *cuda = roco_cuda_of(backend);
-    roco_cuda_tables *t = cuda->tables;
+    uint32_t step = n <= 8 ? 1 : n <= 64 ? 8 : n <= 128 ? 16 : 32;
+    if (n <= 8)
+        while (step < n)
+            step *= 2;
+    return (n + step - 1) / step * step;
+}
+
+/* The rows of the step's bucket; 0 where rows are left out or do other things than decode. */
+static uint32_t rows_of_bucket(const roco_step_tables *step)
+{
+    const uint32_t rows = round_up_rows(step->n_ids);
+    bool fits = rows <= step->most_rows && step->n_rows == step->n_ids && step->n_chunks == step->n_ids;
+    for (uint32_t i = 0; i < step->n_chunks && fits; i++)
+        fits = step->chunks[i].decode;
+    return fits ? rows : 0;
+}
+
+/* Where everything of a step lies; what has no bound comes last, so that the places before it follow from `rows`. */
+static size_t place_all(roco_cuda_tables *t, const roco_step_tables *step, uint32_t rows)
+{
+    const uint32_t padding = rows - step->n_ids;
+    const size_t n_chunks = step->n_chunks + padding;
     size_t used = 0;
-    plan_places plans[2];
-    place copies[ROCO_STEP_COPIES];
+    t->ids_place = take(&used, rows * sizeof *step->ids);
+    t->rows_place = take(&used, (step->n_rows + padding) * sizeof *step->rows);
+    for (uint32_t i = 0; i < 2; i++) {
+        t->plan_places[i].chunks = take(&used, n_chunks * sizeof(roco_cuda_chunk));
+        t->plan_places[i].order = take(&used, n_chunks * sizeof(uint32_t));
+    }
+    t->n_copies = step->n_copies;
+    for (uint32_t i = 0; i < step->n_copies; i++) {
+        t->copies[i] = step->copies[i];
+        t->copy_places[i] = take(&used, rows * step->copies[i].row_bytes);
+    }
+    t->pins_place = take(&used, count_pins(step->chunks, step->n_chunks) * sizeof(roco_pin));
+    return used;
+}
+
+/* A step of one wave, all of it decode, is launched as its bucket is: with chunks without rows behind its own. */
+static roco_cuda_bucket widen_plans(roco_cuda_tables *t, uint32_t n, uint32_t rows)
+{
+    roco_cuda_bucket bucket = {0};
+    if (t->plans[0].n_waves != 1 || t->plans[1].n_waves != 1)
+        return bucket;
+    bucket = (roco_cuda_bucket){rows, 32, t->plans[0].waves[0].decode.ranked};
+    while (bucket.columns < t->plans[0].waves[0].decode.most_columns)
+        bucket.columns *= 2;
+    for (int i = 0; i < 2; i++) {
+        roco_cuda_chunk *chunks = (roco_cuda_chunk *)(void *)(t->host + t->plan_places[i].chunks.offset);
+        uint32_t *order = (uint32_t *)(void *)(t->host + t->plan_places[i].order.offset);
+        memset(chunks + n, 0, (rows - n) * sizeof *chunks);
+        for (uint32_t entry = n; entry < rows; entry++)
+            order[entry] = entry;
+        t->plans[i].waves[0].decode.n = rows;
+        t->plans[i].waves[0].decode.most_columns = bucket.columns;
+    }
+    return bucket;
+}
+
+/* `rows` entries, zeros behind the `n` that there are. */
+static void put(const roco_cuda_tables *t, place at, const void *from, uint32_t n, uint32_t rows, size_t row_bytes)
+{
+    if (n > 0)
+        memcpy(t->host + at.offset, from, n * row_bytes);
+    if (rows > n)
+        memset(t->host + at.offset + n * row_bytes, 0, (rows - n) * row_bytes);
+}
+
+roco_cuda_bucket roco_cuda_tables_fill(roco_cuda *cuda, const roco_step_tables *step, bool *moved)
+{
+    roco_cuda_tables *t = cuda->tables;
+    const uint32_t n = step->n_ids, widened = rows_of_bucket(step), rows = widened > 0 ? widened : n;
+    roco_cuda_bucket bucket = {0};
     ROCO_CHECK(step->n_chunks <= cuda->config.max_rows && step->n_copies <= ROCO_STEP_COPIES);
     roco_gpu_finish(cuda->gpu, NULL); /* the tables before may still be on their way */
-    t->ids_place = take(&used, step->n_ids * sizeof *step->ids);
-    t->rows_place = take(&used, step->n_rows * sizeof *step->rows);
-    for (uint32_t i = 0; i < 2; i++) {
-        plans[i].chunks = take(&used, step->n_chunks * sizeof(roco_cuda_chunk));
-        plans[i].order = take(&used, step->n_chunks * sizeof(uint32_t));
-    }
-    for (uint32_t i = 0; i < step->n_copies; i++)
-        copies[i] = take(&used, step->copies[i].bytes);
-    t->pins_place = take(&used, count_pins(step->chunks, step->n_chunks) * sizeof(roco_pin));
+    const size_t used = place_all(t, step, rows);
     t->ids = NULL;
     t->rows = NULL;
     t->chunks = NULL;
-    if (!make_room(cuda, used))
-        return;
-    put(t, t->ids_place, step->ids);
-    put(t, t->rows_place, step->rows);
-    for (uint32_t i = 0; i < 2; i++)
-        fill_plan(cuda, i == 1, step->chunks, step->n_chunks, plans[i].chunks, plans[i].order,
-                  (roco_pin *)(void *)(t->host + t->pins_place.offset));
+    if (!make_room(cuda, used, moved))
+        return bucket;
+    put(t, t->ids_place, step->ids, n, rows, sizeof *step->ids);
+    put(t, t->rows_place, step->rows, step->n_rows, step->n_rows + rows - n, sizeof *step->rows);
     for (uint32_t i = 0; i < step->n_copies; i++)
-        put(t, copies[i], step->copies[i].from);
+        put(t, t->copy_places[i], step->copies[i].from, n, rows, step->copies[i].row_bytes);
+    for (int i = 0; i < 2; i++)
+        fill_plan(cuda, i == 1, step->chunks, step->n_chunks, (roco_pin *)(void *)(t->host + t->pins_place.offset));
+    if (widened > 0)
+        bucket = widen_plans(t, n, rows);
     roco_gpu_upload(cuda->gpu, t->device, t->host, used);
-    for (uint32_t i = 0; i < step->n_copies; i++)
-        roco_gpu_copy(cuda->gpu, step->copies[i].to, t->device + copies[i].offset, copies[i].bytes);
     t->ids = step->ids;
     t->rows = step->rows;
     t->chunks = step->chunks;
-    t->n_ids = step->n_ids;
-    t->n_rows = step->n_rows;
+    t->n_ids = rows;
+    t->n_rows = step->n_rows + rows - n;
     t->n_chunks = step->n_chunks;
+    return bucket;
+}
+
+void roco_cuda_tables_copy(roco_cuda *cuda)
+{
+    const roco_cuda_tables *t = cuda->tables;
+    for (uint32_t i = 0; i < t->n_copies && !t->failed; i++)
+        roco_gpu_copy(cuda->gpu, t->copies[i].to, t->device + t->copy_places[i].offset, t->copy_places[i].bytes);
 }
 
 const int32_t *roco_cuda_tables_ids(roco_cuda *cuda, const int32_t *ids, uint32_t n)
@@ -369,7 +437,8 @@ const roco_cuda_plan *roco_cuda_tables_plan(roco_cuda *cuda, const roco_attentio
     roco_cuda_tables *t = cuda->tables;
     if (t->chunks != args->chunks || t->n_chunks != args->n_chunks) {
         const roco_step_tables step = {.chunks = args->chunks, .n_chunks = args->n_chunks};
-        roco_cuda_begin(&cuda->base, &step);
+        bool moved;
+        roco_cuda_tables_fill(cuda, &step, &moved);
         t->chunks = NULL; /* the caller may change them without a word */
     }
     *pins = (const roco_pin *)(const void *)(t->device + t->pins_place.offset);

@@ -39,8 +39,18 @@ typedef struct roco_cuda_room {
 roco_status roco_cuda_tables_open(roco_cuda *cuda, const roco_cuda_room *room, roco_error *error);
 void roco_cuda_tables_close(roco_cuda *cuda);
 
-/* The operation: see kernels/backend.h. */
-void roco_cuda_begin(roco_backend *backend, const roco_step_tables *step);
+/* What the launches of a step depend on whose rows all decode. */
+typedef struct roco_cuda_bucket {
+    uint32_t rows;    /* to launch for, the step's own rounded up; 0: its launches depend on more than this */
+    uint32_t columns; /* of attention at most, a power of two */
+    bool ranked;      /* some sequence is by rank, so there are rotations for it */
+} roco_cuda_bucket;
+
+/* Sends a step's tables, with empty rows up to those of the bucket, which lie where those of every step of that bucket
+ * do. *moved: they have new memory since the last call. */
+roco_cuda_bucket roco_cuda_tables_fill(roco_cuda *cuda, const roco_step_tables *step, bool *moved);
+/* Starts the step's copies from its tables to where the operations read. */
+void roco_cuda_tables_copy(roco_cuda *cuda);
 /* Device copies of what an operation is given: the step's, or sent now. Valid until the next call. */
 const int32_t *roco_cuda_tables_ids(roco_cuda *cuda, const int32_t *ids, uint32_t n);
 const uint32_t *roco_cuda_tables_rows(roco_cuda *cuda, const uint32_t *rows, uint32_t n);

@@ -2,6 +2,7 @@
 #ifndef ROCO_TESTS_EMULATOR_EMULATOR_H
 #define ROCO_TESTS_EMULATOR_EMULATOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ void emulator_set_poison(unsigned char poison);
 
 typedef struct emulator_counts {
     uint64_t launches, threads, switches;
+    uint64_t graph_runs;
 } emulator_counts;
 emulator_counts emulator_count(void);
 
@@ -28,6 +30,8 @@ void emulator_memory_close(void *memory);
 /* From begin to end launches are kept and not run; `run` runs all that were kept. What other work runs between them
  * comes in with emulator_keep. */
 typedef struct emulator_graph emulator_graph;
+/* From now on nothing can be kept: end gives NULL. */
+void emulator_graph_break(bool broken);
 void emulator_graph_begin(void);
 emulator_graph *emulator_graph_end(void);
 void emulator_graph_run(emulator_graph *graph);

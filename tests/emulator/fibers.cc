@@ -494,6 +494,7 @@ struct emulator_graph {
 namespace
 {
 emulator_graph *kept;
+bool graphs_are_broken;
 
 void run_launch(const emulator_shape &shape, const std::function<void()> &kernel)
 {
@@ -537,6 +538,11 @@ void emulator_launch(const emulator_shape &shape, std::function<void()> kernel)
     emulator_keep([shape, kernel]() { run_launch(shape, kernel); });
 }
 
+void emulator_graph_break(bool broken)
+{
+    graphs_are_broken = broken;
+}
+
 void emulator_graph_begin(void)
 {
     kept = new emulator_graph;
@@ -546,13 +552,17 @@ emulator_graph *emulator_graph_end(void)
 {
     emulator_graph *graph = kept;
     kept = nullptr;
-    return graph;
+    if (!graphs_are_broken)
+        return graph;
+    delete graph;
+    return nullptr;
 }
 
 void emulator_graph_run(emulator_graph *graph)
 {
     for (const std::function<void()> &work : graph->work)
         work();
+    m.counts.graph_runs++;
 }
 
 void emulator_graph_close(emulator_graph *graph)

@@ -110,7 +110,8 @@ bool roco_gpu_graph_begin(roco_gpu *)
 
 roco_gpu_graph *roco_gpu_graph_end(roco_gpu *)
 {
-    return new roco_gpu_graph{emulator_graph_end()};
+    emulator_graph *graph = emulator_graph_end();
+    return graph == nullptr ? nullptr : new roco_gpu_graph{graph};
 }
 
 void roco_gpu_graph_run(roco_gpu *, roco_gpu_graph *graph)
@@ -176,6 +177,10 @@ void roco_dense_multiply(roco_dense *, const roco_dense_product *product)
 {
     const roco_dense_product p = *product;
     emulator_keep([p]() { multiply(p); });
+}
+
+void roco_dense_forgive(roco_dense *)
+{
 }
 
 roco_status roco_dense_finish(const roco_dense *, roco_error *)

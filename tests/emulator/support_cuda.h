@@ -22,6 +22,11 @@ bool support_cuda_next(void);
 void support_cuda_count(uint32_t n_shapes);
 int support_cuda_end(int failed);
 
+/* From now on the device cannot record graphs. A real one always can. */
+void support_cuda_break_graphs(bool broken);
+/* Steps that ran as graphs so far; UINT32_MAX where nobody counts them. */
+uint32_t support_cuda_graph_runs(void);
+
 roco_backend *support_cuda_open(const roco_backend_config *config);
 /* Device memory with n floats of `from`, or with what fresh memory has when it is NULL. */
 float *support_cuda_put(roco_backend *backend, const float *from, size_t n);

@@ -36,10 +36,21 @@ void support_cuda_count(uint32_t n_shapes)
     n_checked += n_shapes;
 }
 
+void support_cuda_break_graphs(bool broken)
+{
+    emulator_graph_break(broken);
+}
+
+uint32_t support_cuda_graph_runs(void)
+{
+    return (uint32_t)emulator_count().graph_runs;
+}
+
 int support_cuda_end(int failed)
 {
     const emulator_counts c = emulator_count();
-    printf("%u shapes, %llu launches, %llu threads, %llu switches\n", n_checked, (unsigned long long)c.launches,
-           (unsigned long long)c.threads, (unsigned long long)c.switches);
+    printf("%u shapes, %llu launches, %llu graphs run, %llu threads, %llu switches\n", n_checked,
+           (unsigned long long)c.launches, (unsigned long long)c.graph_runs, (unsigned long long)c.threads,
+           (unsigned long long)c.switches);
     return failed;
 }
