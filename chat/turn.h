@@ -20,6 +20,9 @@ typedef struct roco_turn_form {
     const char *think, *answer;  /* the marks around reasoning; NULL: it is not told apart */
     /* Of a call that bears no mark: is there a function of that name? */
     bool (*offers)(const void *context, const char *name, size_t size);
+    /* Of a call whose arguments are texts: appends one as a member of a JSON object, `"key": value`. ROCO_NO_MEMORY. */
+    roco_status (*write_argument)(const void *context, const char *name, size_t name_size, const char *key,
+                                  size_t key_size, const char *value, size_t size, roco_buffer *out);
     const void *context;
 } roco_turn_form;
 
@@ -30,7 +33,7 @@ typedef enum roco_part_kind { ROCO_PART_TEXT, ROCO_PART_REASONING, ROCO_PART_CAL
 typedef struct roco_part {
     roco_part_kind kind;
     roco_buffer name; /* of a CALL */
-    roco_buffer text; /* of a CALL: its arguments, the JSON text as the model wrote it */
+    roco_buffer text; /* of a CALL: its arguments, the JSON text as the model wrote it, or made of its texts */
     bool complete;    /* of a CALL: the arguments are all there */
 } roco_part;
 

@@ -330,7 +330,7 @@ static void skip_space(roco_turn *turn)
 
 static turn_step read_before(roco_turn *turn)
 {
-    if (turn->form->calls->shape == ROCO_CALLS_HEADED) {
+    if (turn->form->calls->shape != ROCO_CALLS_OBJECT) {
         begin_call(turn);
         turn->state = TURN_HEADER;
         return TURN_ON;
@@ -400,11 +400,12 @@ static turn_step read_after(roco_turn *turn)
 
 turn_step roco_turn_read_call(roco_turn *turn)
 {
+    bool tagged = turn->form->calls->shape == ROCO_CALLS_TAGGED;
     switch (turn->state) {
     case TURN_BEFORE: return read_before(turn);
     case TURN_OBJECT: return read_object(turn);
-    case TURN_HEADER: return read_header(turn);
-    case TURN_ARGUMENTS: return read_arguments(turn);
+    case TURN_HEADER: return tagged ? roco_turn_read_tagged_name(turn) : read_header(turn);
+    case TURN_ARGUMENTS: return tagged ? roco_turn_read_tagged_arguments(turn) : read_arguments(turn);
     default: return read_after(turn);
     }
 }
@@ -414,6 +415,8 @@ bool roco_turn_end_call(roco_turn *turn)
     if (turn->state == TURN_AFTER)
         return true;
     bool object = turn->state == TURN_OBJECT || turn->state == TURN_ARGUMENTS;
+    if (turn->state == TURN_ARGUMENTS && turn->form->calls->shape == ROCO_CALLS_TAGGED)
+        roco_turn_end_tagged(turn);
     if (object && turn->call.open && turn->call.arguments_end)
         roco_turn_close_call(turn);
     return object && turn->call.open;

@@ -32,6 +32,11 @@ turn_step roco_turn_read_call(roco_turn *turn);
 /* The answer is over: makes a call of what is decided. False: what is left is text. */
 bool roco_turn_end_call(roco_turn *turn);
 
+/* turn_tagged.c: the states HEADER and ARGUMENTS of calls whose arguments stand between marks; and as above. */
+turn_step roco_turn_read_tagged_name(roco_turn *turn);
+turn_step roco_turn_read_tagged_arguments(roco_turn *turn);
+void roco_turn_end_tagged(roco_turn *turn);
+
 /* turn.c */
 bool roco_turn_open_call(roco_turn *turn, const char *name, size_t size);
 bool roco_turn_add_arguments(roco_turn *turn, const char *data, size_t size);

@@ -212,6 +212,8 @@ static void learn(roco_chat_template *chat, roco_text source, roco_text for_tool
     chat->tools_in_system = !chat->writes_tools && tells(chat, template, TOOLS_IN_SYSTEM);
     try_calls(chat, template);
     chat->calls = roco_call_form_find(shown.data, shown.size);
+    if (chat->calls && chat->calls->shape == ROCO_CALLS_TAGGED && !chat->writes_calls)
+        chat->calls = NULL; /* the server has no words for such calls */
     if (!chat->calls && !chat->writes_tools && !chat->tools_in_system)
         chat->calls = roco_call_form_general();
     find_reasoning(chat, source);

@@ -11,10 +11,21 @@ typedef struct roco_chat_turn {
     roco_turn_form form;
     roco_buffer begun;   /* the end of the prompt that belongs to the answer's turn (chat_prompt.h) */
     roco_buffer offered; /* the names of the tools, each with its NUL */
+    roco_buffer texts;   /* their arguments that are texts: kind, function, NUL, argument, NUL */
     bool include_reasoning;
     const int32_t *shown; /* [n_shown] control tokens that have a text in these answers; the template's */
     uint32_t n_shown;
 } roco_chat_turn;
+
+/* What the text of an argument means, where a model writes no JSON: one of any JSON value, if it reads as one. */
+typedef enum roco_argument_kind {
+    ROCO_ARGUMENT_JSON,
+    ROCO_ARGUMENT_TEXT,
+    ROCO_ARGUMENT_TEXT_OR_NULL,
+} roco_argument_kind;
+
+/* As the schema of the argument says. */
+roco_argument_kind roco_argument_kind_of(const cJSON *schema);
 
 /* Init with {0}. ROCO_NO_MEMORY. Any thread. */
 roco_status roco_chat_turn_open(const roco_chat_template *chat, const roco_completion_params *params,

@@ -1,6 +1,7 @@
 #include "server/tool_grammar.h"
 
 #include "server/constraints.h"
+#include "server/tool_grammar_tags.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +136,11 @@ static roco_status arguments(const builder *b, const cJSON *tool, roco_expr *out
 {
     const cJSON *function = cJSON_GetObjectItemCaseSensitive(tool, "function");
     const cJSON *schema = cJSON_GetObjectItemCaseSensitive(function, "parameters");
-    if (cJSON_IsObject(schema) && schema->child && (is_strict(tool) || !b->loose))
+    bool kept = is_strict(tool) || !b->loose;
+    if (b->form->shape == ROCO_CALLS_TAGGED)
+        return roco_tagged_arguments(b->grammar, b->form, kept || text_of(b->source, "forced") ? schema : NULL, !kept,
+                                     out, b->error);
+    if (cJSON_IsObject(schema) && schema->child && kept)
         return object_schema(b, schema, out);
     *out = roco_grammar_json_object(b->grammar);
     return ROCO_OK;

@@ -2,9 +2,11 @@
 import json
 import re
 
+import jsonschema
 import openai
 import pytest
 import requests
+from conftest import ROOT
 
 CITY = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20},
                                          "days": {"type": "integer", "minimum": 1, "maximum": 9}, "unit": {"enum": ["C", "F"]}},
@@ -83,6 +85,23 @@ def test_streams_too(ask):
     pieces = [c.choices[0].delta.tool_calls[0].function.arguments or "" for c in
               ask(tools=[WEATHER], tool_choice="required", seed=7, stream=True) if c.choices[0].delta.tool_calls]
     assert "".join(pieces) == call.function.arguments and len(pieces) > 2
+
+
+def test_arguments_between_marks(start):
+    """Qwen3-Coder's template teaches calls that are no JSON; what clients get is."""
+    coder = start("--kv-pool-tokens", 8192, "--chat-template", ROOT / "tests/golden/chat/Qwen3-Coder.jinja")
+    city = {**CITY, "properties": {**CITY["properties"], "city": {"type": "string", "enum": ["Paris", "La \"Ville\""]}}}
+    body = {"messages": ASK, "tools": [tool("get_weather", city), BUY], "tool_choice": "required", "temperature": 1}
+    for seed in range(2):
+        plain = requests.post(coder.url + "/v1/chat/completions", json={**body, "seed": seed}, timeout=60).json()["choices"][0]
+        call = plain["message"]["tool_calls"][0]["function"]
+        assert plain["finish_reason"] == "tool_calls"
+        jsonschema.validate(json.loads(call["arguments"]), city if call["name"] == "get_weather" else LIST)
+        raw = requests.post(coder.url + "/v1/chat/completions", json={**body, "seed": seed, "stream": True}, timeout=60).text
+        deltas = [json.loads(e[6:])["choices"][0]["delta"] for e in raw.split("\n\n") if e.startswith("data: {")]
+        pieces = [c["function"].get("arguments", "") for d in deltas for c in d.get("tool_calls", [])]
+        assert "".join(pieces) == call["arguments"] and not any(d.get("content") for d in deltas)
+    assert coder.stop() == 0
 
 
 def test_schemas_that_cannot_be_kept(ask):

@@ -23,6 +23,10 @@
 #define DEEPSEEK     "<｜tool▁call▁begin｜> ```json"
 #define DEEPSEEK_31  "<｜tool▁call▁begin｜>"
 
+#define QWEN_XML "<tool_call>\n<function=f>\n<parameter=a>"
+#define SEED     "<seed:tool_call>\n<function=f>\n<parameter=a>"
+#define GLM      "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>"
+
 #define D_BEGIN "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>"
 #define D_NEXT  "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>"
 #define D_END   "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
@@ -78,6 +82,33 @@ static const turn_case cases[] = {
      D_BEGIN "f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜><｜tool▁call▁begin｜>g"
              "<｜tool▁sep｜>{}" D_END,
      "C(f|{\"a\": 1})C(g|{})"},
+    {"qwen xml", QWEN_XML,
+     "I look.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nNew \"York\"\n</parameter>\n<parameter=days>\n5\n"
+     "</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>",
+     "T(I look.)C(get_weather|{\"city\": \"New \\\"York\\\"\", \"days\": 5})C(g|{})"},
+    {"qwen xml, lines and marks in a text", QWEN_XML,
+     "<function=f><parameter=a>\n\n if x < y:\n</param>\n\n</parameter></function>",
+     "C(f|{\"a\": \"\\n if x < y:\\n</param>\\n\"})"},
+    {"qwen xml, broken behind an argument", QWEN_XML, "<function=f>\n<parameter=a>\n1\n</parameter>\noops",
+     "C(f|{\"a\": 1})T(oops)"},
+    {"qwen xml, no closing marks", QWEN_XML, "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</func",
+     "C(f|{\"a\": 1})"},
+    {"qwen xml, cut in an argument", QWEN_XML, "<function=f>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\ntex",
+     "C~(f|{\"a\": 1)"},
+    {"qwen xml, no name", QWEN_XML, "<function=>x</function>", "T(<function=>x</function>)"},
+    {"qwen xml begun in the prompt", QWEN_XML, "<parameter=a>\n1\n</parameter>\n</function>", "C(f|{\"a\": 1})",
+     "<tool_call>\n<function=f>\n"},
+    {"qwen xml, the name begun in the prompt", QWEN_XML, "f>\n</function>\n</tool_call>", "C(f|{})",
+     "<tool_call>\n<function=", .single = true},
+    {"seed", SEED, "<seed:tool_call>\n<function=f>\n<parameter=a>x\ny</parameter>\n</function>\n</seed:tool_call>",
+     "C(f|{\"a\": \"x\\ny\"})"},
+    {"glm", GLM,
+     "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n<arg_key>b</arg_key>\n<arg_value>[1]</arg_value>\n"
+     "</tool_call>\n<tool_call>g</tool_call>",
+     "C(f|{\"a\": \"x\", \"b\": [1]})C(g|{})"},
+    {"glm, text between the marks", GLM, "<tool_call>some words</tool_call>", "T(<tool_call>some words</tool_call>)"},
+    {"glm begun in the prompt", GLM, "<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>", "C(f|{\"a\": 1})",
+     "<tool_call>f\n"},
 
     /* odd but clear */
     {"arguments in front of the name", HERMES, "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call>",
@@ -167,9 +198,21 @@ static bool offers(const void *context, const char *name, size_t size)
     return size == 5 && memcmp(name, "known", 5) == 0;
 }
 
+/* Numbers and lists are what they are; all else is a text. */
+static roco_status write_argument(const void *context, const char *name, size_t name_size, const char *key,
+                                  size_t key_size, const char *value, size_t size, roco_buffer *out)
+{
+    (void)context, (void)name, (void)name_size;
+    bool plain = size && strchr("[0123456789", value[0]);
+    roco_buffer_append_format(out, "\"%.*s\": %s", (int)key_size, key, plain ? "" : "\"");
+    for (size_t i = 0; i < size; i++)
+        roco_buffer_append_format(out, value[i] == '\n' ? "\\n" : value[i] == '"' ? "\\\"" : "%c", value[i]);
+    return roco_buffer_append_text(out, plain ? "" : "\"");
+}
+
 static roco_turn_form form_of(const turn_case *c)
 {
-    roco_turn_form form = {.single = c->single, .first = c->first, .offers = offers};
+    roco_turn_form form = {.single = c->single, .first = c->first, .offers = offers, .write_argument = write_argument};
     form.calls = c->sign[0] ? roco_call_form_find(c->sign, strlen(c->sign)) : NULL;
     assert_true(form.calls || !c->sign[0]);
     if (c->think) {
@@ -261,11 +304,20 @@ static void test_anything(void **state)
                                         "known",
                                         "<｜tool▁call▁begin｜>",
                                         "<｜tool▁sep｜>",
+                                        "<function=",
+                                        "<parameter=",
+                                        "</parameter>",
+                                        "</function>",
+                                        "<arg_key>",
+                                        "</arg_key><arg_value>",
+                                        "</arg_value>",
+                                        ">",
                                         "function",
                                         "```",
                                         "5",
                                         "ü"};
-    static const char *const signs[] = {HERMES, MISTRAL, MISTRAL_LIST, LLAMA, GRANITE, DEEPSEEK, DEEPSEEK_31};
+    static const char *const signs[] = {HERMES,   MISTRAL,     MISTRAL_LIST, LLAMA, GRANITE,
+                                        DEEPSEEK, DEEPSEEK_31, QWEN_XML,     GLM};
     uint64_t random = 1;
     (void)state;
     for (int round = 0; round < 4000; round++) {
@@ -275,7 +327,7 @@ static void test_anything(void **state)
             random = random * 6364136223846793005u + 1442695040888963407u;
             strcat(answer, words[(random >> 33) % (sizeof words / sizeof *words)]);
         }
-        turn_case c = {.name = "anything", .sign = signs[round % 7], .answer = answer, .think = round & 8};
+        turn_case c = {.name = "anything", .sign = signs[round % 9], .answer = answer, .think = round & 8};
         roco_turn_form form = form_of(&c);
         roco_turn turn;
         roco_turn_init(&turn, &form);
@@ -327,8 +379,8 @@ static void test_no_form(void **state)
 {
     (void)state;
     assert_null(roco_call_form_find("{{ tools }}", 11));
-    const char coder[] = "<tool_call>\n<function=f>\n<parameter=a> arguments";
-    assert_null(roco_call_form_find(coder, sizeof coder - 1));
+    const char harmony[] = "<|channel|>commentary to=functions.f<|message|>";
+    assert_null(roco_call_form_find(harmony, sizeof harmony - 1));
     assert_string_equal(roco_call_form_general()->name, "hermes");
 }
 

@@ -26,7 +26,7 @@ static const template_case cases[] = {
     {"Qwen-Qwen2.5-7B-Instruct", "hermes", true, true, NULL},
     {"Qwen-Qwen3-0.6B", "hermes", true, true, "<think>"},
     {"Qwen-QwQ-32B", "hermes", true, true, "<think>"},
-    {"Qwen3-Coder", NULL, true, true, NULL},
+    {"Qwen3-Coder", "qwen-xml", true, true, NULL},
     {"ibm-granite-granite-3.3-2B-Instruct", "granite", true, false, "<think>"},
     {"ibm-granite-granite-4.0", "hermes", true, true, NULL},
     {"mistralai-Mistral-Nemo-Instruct-2407", "mistral-list", true, true, NULL},
@@ -34,7 +34,7 @@ static const template_case cases[] = {
     {"mistralai-Ministral-3-14B-Reasoning-2512", "mistral", true, true, "[THINK]"},
     {"unsloth-mistral-Devstral-Small-2507", "mistral", true, true, NULL},
     {"openai-gpt-oss-120b", NULL, true, true, NULL},
-    {"ByteDance-Seed-OSS", NULL, true, true, "<seed:think>"},
+    {"ByteDance-Seed-OSS", "seed", true, true, "<seed:think>"},
     {"Apertus-8B-Instruct", NULL, true, true, NULL},
 };
 

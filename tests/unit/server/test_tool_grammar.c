@@ -140,6 +140,18 @@ static const grammar_case cases[] = {
     {"mistral", NULL, "no", true, false, true},
     {"granite", NULL, "<|tool_call|>[{\"name\": \"g\", \"arguments\": {}}]", true, false, true},
     {"hermes", "", "g\", \"arguments\": {}}\n</tool_call>", true, false, true},
+    /* Arguments between marks. */
+    {"qwen-xml", "f", "<parameter=a>\n1\n</parameter>\n</function>", true, true},
+    {"qwen-xml", "f", "</function>", false, true},
+    {"qwen-xml", "f", "<parameter=a>\nx\n</parameter>\n</function>", false, true},
+    {"qwen-xml", "f", "<parameter=b>\n1\n</parameter>\n</function>", false, true},
+    {"qwen-xml", "g", "<parameter=any>\n<text>\n\n</parameter>\n</function>", true, true},
+    {"qwen-xml", "", "f>\n<parameter=a>\n1\n</parameter>\n</function>", true, true},
+    {"qwen-xml", NULL, "So.<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>", true},
+    {"qwen-xml", NULL, "<tool_call>\n<function=f>\n</function>\n</tool_call>", false},
+    {"seed", "f", "<parameter=a>1</parameter>\n</function>", true, true},
+    {"glm", "f", "<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>", true, true},
+    {"glm", NULL, "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>null</arg_value>\n</tool_call>", false},
     /* What may be a call. */
     {"hermes", NULL, "", true, false},
     {"hermes", NULL, "Just <text>.", true, false},

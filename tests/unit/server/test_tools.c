@@ -31,6 +31,11 @@ static const char mistral[] =
     "%}"
     "{{ c.id }}{{ c.function | tojson }}{% endfor %}{{ m.tool_call_id }}{{ m.content if m.role == 'tool' }}{% endfor %}"
     "[TOOL_CALLS]f[ARGS]{{ messages[-1].content }}";
+/* Writes arguments between marks. */
+static const char tagged[] =
+    "{% if messages[0].content == 'probe' and tools %}{{ tools[0].function.name }}{% endif %}{% for m in messages %}"
+    "{% for c in m.tool_calls or [] %}<function={{ c.function.name }}>{% for k, v in c.function.arguments | items %}"
+    "<parameter={{ k }}>{{ v }}{% endfor %}{% endfor %}{{ m.content }}{% endfor %}";
 /* Whatever it is asked, its first word is an object. */
 static const char object[] = "{}{{ messages[0].content }}";
 /* Knows of no tools. */
@@ -235,6 +240,42 @@ static void test_reasoning(void **state)
     support_app_close(app);
 }
 
+/* What the text of an argument means follows from the function's schema. */
+static void test_arguments_that_are_texts(void **state)
+{
+    static const char tools[] = "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"
+                                "\"type\":\"object\",\"properties\":{"
+                                "\"s\":{\"type\":\"string\"},\"e\":{\"enum\":[\"1\",\"2\"]},\"m\":{\"type\":["
+                                "\"string\",\"null\"]},\"i\":{\"type\":"
+                                "\"integer\"},\"b\":{\"type\":\"boolean\"},\"o\":{\"type\":\"object\"}}}}}]";
+    static const struct {
+        const char *name, *text, *json;
+    } cases[] = {
+        {"s", "5", "\"5\""},
+        {"s", "null", "\"null\""},
+        {"s", "a\\\"b\\n\\u00e9", "\"a\\\"b\\né\""},
+        {"e", "1", "\"1\""},
+        {"m", "None", "null"},
+        {"m", "7", "\"7\""},
+        {"i", "5", "5"},
+        {"i", "five", "\"five\""},
+        {"b", "True", "true"},
+        {"o", "{\\\"x\\\": []}", "{\"x\": []}"},
+        {"other", "[1]", "[1]"},
+    };
+    support_app *app = open_with(tagged);
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char message[256], told[256];
+        snprintf(message, sizeof message,
+                 USER("<tool_call>\\n<function=f>\\n<parameter=%s>\\n%s\\n</parameter>\\n</function>\\n</tool_call>"),
+                 cases[i].name, cases[i].text);
+        snprintf(told, sizeof told, "||f({\"%s\": %s})|tool_calls", cases[i].name, cases[i].json);
+        answers(app, message, tools, told);
+    }
+    support_app_close(app);
+}
+
 static void test_history(void **state)
 {
     const char *messages =
@@ -330,10 +371,10 @@ static void test_bad_tools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),           cmocka_unit_test(test_marks_that_are_control_tokens),
-        cmocka_unit_test(test_reasoning),       cmocka_unit_test(test_history),
-        cmocka_unit_test(test_described_tools), cmocka_unit_test(test_forced_calls),
-        cmocka_unit_test(test_bad_tools),
+        cmocka_unit_test(test_calls),        cmocka_unit_test(test_marks_that_are_control_tokens),
+        cmocka_unit_test(test_reasoning),    cmocka_unit_test(test_arguments_that_are_texts),
+        cmocka_unit_test(test_history),      cmocka_unit_test(test_described_tools),
+        cmocka_unit_test(test_forced_calls), cmocka_unit_test(test_bad_tools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
