@@ -17,32 +17,25 @@ static const char *const end_marks[] = {
 
 static bool is_end_mark(roco_text text)
 {
-    for (size_t i = 0; i < sizeof end_marks / sizeof *end_marks; i++) {
-        if (roco_text_is(text, end_marks[i])) {
+    for (size_t i = 0; i < sizeof end_marks / sizeof *end_marks; i++)
+        if (roco_text_is(text, end_marks[i]))
             return true;
-        }
-    }
     return false;
 }
 
 static roco_status init_ends(roco_tokenizer *t, const roco_tokenizer_source *source, roco_error *error)
 {
     t->ends = calloc(t->vocab.n, sizeof *t->ends);
-    if (!t->ends) {
+    if (!t->ends)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for %u tokens", t->vocab.n);
-    }
-    for (size_t i = 0; i < source->n_ends; i++) {
+    for (size_t i = 0; i < source->n_ends; i++)
         t->ends[source->ends[i]] = true;
-    }
-    for (uint32_t id = 0; id < t->vocab.n; id++) {
+    for (uint32_t id = 0; id < t->vocab.n; id++)
         t->ends[id] |= t->vocab.types[id] == ROCO_PIECE_CONTROL && is_end_mark(roco_vocab_bytes(&t->vocab, id));
-    }
-    if (source->eos >= 0) {
+    if (source->eos >= 0)
         t->ends[source->eos] = true;
-    }
-    if (source->eot >= 0) {
+    if (source->eot >= 0)
         t->ends[source->eot] = true;
-    }
     return ROCO_OK;
 }
 
@@ -85,9 +78,8 @@ static roco_status init_steps(roco_tokenizer *t, const roco_tokenizer_source *so
 static roco_status init_flags(roco_tokenizer *t, const roco_tokenizer_source *source, roco_error *error)
 {
     t->flags = malloc(source->n_vocab);
-    if (!t->flags) {
+    if (!t->flags)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for %zu tokens", source->n_vocab);
-    }
     for (size_t id = 0; id < source->n_vocab; id++) {
         t->flags[id] = source->flags                        ? source->flags[id]
                        : source->model == ROCO_MODEL_SCORES ? ROCO_ADDED_NORMALIZED
@@ -108,9 +100,8 @@ static roco_status init_model(roco_tokenizer *t, const roco_tokenizer_source *so
 roco_status roco_tokenizer_build(const roco_tokenizer_source *source, roco_tokenizer **out, roco_error *error)
 {
     roco_tokenizer *t = calloc(1, sizeof *t);
-    if (!t) {
+    if (!t)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for the tokenizer");
-    }
     t->model = source->model;
     roco_status status = init_steps(t, source, error);
     status = status ? status : roco_vocab_init(&t->vocab, source, error);
@@ -134,9 +125,8 @@ roco_status roco_tokenizer_build(const roco_tokenizer_source *source, roco_token
 
 void roco_tokenizer_close(roco_tokenizer *tokenizer)
 {
-    if (!tokenizer) {
+    if (!tokenizer)
         return;
-    }
     roco_vocab_free(&tokenizer->vocab);
     roco_bpe_free(&tokenizer->bpe);
     roco_sp_free(&tokenizer->sp);
@@ -157,19 +147,15 @@ static roco_status read_strings(const roco_source *file, const char *key, roco_t
     roco_source_kind kind;
     uint64_t count;
     roco_status status = roco_source_array(file, key, &kind, &count, error);
-    if (status) {
+    if (status)
         return status == ROCO_NOT_FOUND ? roco_fail(error, ROCO_FORMAT, key, "the file has no %s", key) : status;
-    }
-    if (kind != ROCO_SOURCE_STRING) {
+    if (kind != ROCO_SOURCE_STRING)
         return roco_fail(error, ROCO_FORMAT, key, "the array does not hold strings");
-    }
     *out = malloc((size_t)(count ? count : 1) * sizeof **out);
-    if (!*out) {
+    if (!*out)
         return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %llu strings", (unsigned long long)count);
-    }
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++)
         (*out)[i] = roco_source_array_string(file, key, i);
-    }
     *n = (size_t)count;
     return ROCO_OK;
 }
@@ -181,20 +167,17 @@ static roco_status read_scores(const roco_source *file, size_t n_vocab, double *
     roco_source_kind kind;
     uint64_t count;
     roco_status status = roco_source_array(file, key, &kind, &count, error);
-    if (status) {
+    if (status)
         return status == ROCO_NOT_FOUND ? roco_fail(error, ROCO_FORMAT, key, "the file has no %s", key) : status;
-    }
     if ((kind != ROCO_SOURCE_FLOAT32 && kind != ROCO_SOURCE_FLOAT64) || count != n_vocab) {
         return roco_fail(error, ROCO_FORMAT, key, "%llu values; %zu numbers are needed, one for each token",
                          (unsigned long long)count, n_vocab);
     }
     *out = malloc((n_vocab ? n_vocab : 1) * sizeof **out);
-    if (!*out) {
+    if (!*out)
         return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %zu scores", n_vocab);
-    }
-    for (size_t i = 0; i < n_vocab; i++) {
+    for (size_t i = 0; i < n_vocab; i++)
         (*out)[i] = roco_source_array_float(file, key, i);
-    }
     return ROCO_OK;
 }
 
@@ -210,17 +193,15 @@ static roco_status read_types(const roco_source *file, size_t n_vocab, int32_t *
     roco_source_kind kind;
     uint64_t count;
     roco_status status = roco_source_array(file, key, &kind, &count, error);
-    if (status) {
+    if (status)
         return status == ROCO_NOT_FOUND ? roco_fail(error, ROCO_FORMAT, key, "the file has no %s", key) : status;
-    }
     if (!is_integer(kind) || count != n_vocab) {
         return roco_fail(error, ROCO_FORMAT, key, "%llu values; %zu integers are needed, one for each token",
                          (unsigned long long)count, n_vocab);
     }
     *out = malloc((n_vocab ? n_vocab : 1) * sizeof **out);
-    if (!*out) {
+    if (!*out)
         return roco_fail(error, ROCO_NO_MEMORY, key, "no memory for %zu types", n_vocab);
-    }
     for (size_t i = 0; i < n_vocab; i++) {
         int64_t type = roco_source_array_int(file, key, i);
         (*out)[i] = type < 0 || type > INT32_MAX ? -1 : (int32_t)type;
@@ -231,14 +212,12 @@ static roco_status read_types(const roco_source *file, size_t n_vocab, int32_t *
 static roco_status read_id(const roco_source *file, const char *key, size_t n_vocab, int32_t *out, roco_error *error)
 {
     *out = -1;
-    if (n_vocab == 0 || !roco_source_has(file, key)) {
+    if (n_vocab == 0 || !roco_source_has(file, key))
         return ROCO_OK;
-    }
     uint64_t id;
     roco_status status = roco_source_uint(file, key, 0, n_vocab - 1, &id, error);
-    if (!status && id <= INT32_MAX) {
+    if (!status && id <= INT32_MAX)
         *out = (int32_t)id;
-    }
     return status;
 }
 
@@ -290,23 +269,20 @@ roco_status roco_tokenizer_open_as(const roco_source *file, const char *pre, roc
     bool sentencepiece = false;
     roco_text json;
     if (!roco_source_has(file, "tokenizer.ggml.model") &&
-        roco_source_string(file, "tokenizer.huggingface.json", &json, NULL) == ROCO_OK) {
+        roco_source_string(file, "tokenizer.huggingface.json", &json, NULL) == ROCO_OK)
         return roco_tokenizer_open_json(file, json, out, error);
-    }
     roco_status status = read_model(file, &sentencepiece, error);
     source.model = sentencepiece ? ROCO_MODEL_SCORES : ROCO_MODEL_BYTES;
-    if (!status && pre) {
+    if (!status && pre)
         source.pre = (roco_text){pre, strlen(pre)};
-    } else if (!status) {
+    else if (!status)
         status = read_name(file, "tokenizer.ggml.pre", &source.pre, error);
-    }
     status = status ? status : read_strings(file, "tokenizer.ggml.tokens", &pieces, &source.n_vocab, error);
     size_t n = source.n_vocab;
-    if (!status && sentencepiece) {
+    if (!status && sentencepiece)
         status = read_scores(file, n, &scores, error);
-    } else if (!status) {
+    else if (!status)
         status = read_strings(file, "tokenizer.ggml.merges", &merges, &source.n_merges, error);
-    }
     status = status ? status : read_types(file, n, &types, error);
     status = status ? status : read_id(file, "tokenizer.ggml.unknown_token_id", n, &source.unknown, error);
     status = status ? status : read_id(file, "tokenizer.ggml.bos_token_id", n, &source.bos, error);
@@ -347,9 +323,8 @@ static bool in_vocabulary(const roco_tokenizer *tokenizer, int32_t id)
 roco_text roco_tokenizer_piece(const roco_tokenizer *tokenizer, int32_t id, bool special)
 {
     if (!in_vocabulary(tokenizer, id) || tokenizer->vocab.types[id] == ROCO_PIECE_UNUSED ||
-        (!special && roco_tokenizer_is_control(tokenizer, id))) {
+        (!special && roco_tokenizer_is_control(tokenizer, id)))
         return (roco_text){"", 0};
-    }
     return roco_vocab_decoded(&tokenizer->vocab, (uint32_t)id);
 }
 

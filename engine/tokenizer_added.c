@@ -27,13 +27,11 @@ static roco_status each(const roco_vocab *vocab, const uint8_t *flags, bool norm
     for (uint32_t id = 0; id < vocab->n && !status; id++) {
         roco_buffer changed = {0};
         roco_text text = roco_vocab_bytes(vocab, id);
-        if (!belongs(vocab, flags, id, normalized)) {
+        if (!belongs(vocab, flags, id, normalized))
             continue;
-        }
         status = normalized && normalizer ? roco_normalizer_run(normalizer, true, &text, &changed) : ROCO_OK;
-        if (!status) {
+        if (!status)
             take(trie, bytes, text, (int32_t)id);
-        }
         roco_buffer_free(&changed);
     }
     return status;

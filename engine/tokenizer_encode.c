@@ -31,15 +31,13 @@ void roco_ids_free(roco_ids *ids)
 roco_status roco_id_push(roco_id_sink *sink, int32_t id)
 {
     roco_ids *out = sink->out;
-    if (out->size >= sink->limit) {
+    if (out->size >= sink->limit)
         return ROCO_TOO_LARGE;
-    }
     if (out->size == out->capacity) {
         size_t capacity = out->capacity ? 2 * out->capacity : 64;
         int32_t *data = realloc(out->data, capacity * sizeof *data);
-        if (!data) {
+        if (!data)
             return ROCO_NO_MEMORY;
-        }
         out->data = data;
         out->capacity = capacity;
     }
@@ -53,16 +51,13 @@ static roco_status encode_word(void *context, roco_text word)
 {
     job *j = context;
     const roco_tokenizer *t = j->tokenizer;
-    if (t->model == ROCO_MODEL_SCORES) {
+    if (t->model == ROCO_MODEL_SCORES)
         return roco_sp_encode(&t->sp, &t->vocab, word, &j->scratch, &j->sink);
-    }
-    if (t->model == ROCO_MODEL_UNIGRAM) {
+    if (t->model == ROCO_MODEL_UNIGRAM)
         return roco_unigram_encode(&t->unigram, &t->vocab, word, &j->scratch, &j->sink);
-    }
     int32_t whole = t->pre.ignore_merges ? roco_vocab_find(&t->vocab, word.data, word.size) : -1;
-    if (whole >= 0) {
+    if (whole >= 0)
         return roco_id_push(&j->sink, whole);
-    }
     return roco_bpe_encode(&t->bpe, &t->vocab, word, &j->scratch, &j->sink);
 }
 
@@ -95,9 +90,8 @@ typedef struct found {
 static size_t before(roco_text text, size_t at)
 {
     size_t start = at - 1;
-    while (start > 0 && at - start < 4 && ((unsigned char)text.data[start] & 0xC0) == 0x80) {
+    while (start > 0 && at - start < 4 && ((unsigned char)text.data[start] & 0xC0) == 0x80)
         start--;
-    }
     return start;
 }
 
@@ -129,9 +123,8 @@ static bool find_added(job *j, const roco_added *added, roco_text text, size_t l
 {
     for (; at < text.size; at++) {
         size_t n = match_added(j, added, text, at, &out->id);
-        if (n == 0) {
+        if (n == 0)
             continue;
-        }
         const uint8_t flags = j->tokenizer->flags[out->id];
         out->from = at;
         out->to = at + n;
@@ -144,9 +137,8 @@ static bool find_added(job *j, const roco_added *added, roco_text text, size_t l
             size_t space = roco_space_before(text, at);
             out->from = space > low ? space : low;
         }
-        if (flags & ROCO_ADDED_RIGHT) {
+        if (flags & ROCO_ADDED_RIGHT)
             out->to = roco_space_behind(text, out->to);
-        }
         return true;
     }
     return false;
@@ -172,9 +164,8 @@ static roco_status encode_normalized(job *j, roco_text text, bool first)
 static roco_status encode_section(job *j, roco_text text, bool first)
 {
     roco_buffer changed = {0};
-    if (text.size == 0) {
+    if (text.size == 0)
         return ROCO_OK;
-    }
     job inner = *j;
     inner.foreign = NULL; /* what is looked for from here on are no control tokens */
     inner.special = false;
@@ -202,9 +193,8 @@ static roco_status encode_text(job *j, roco_text text)
 static bool wants_bos(job *j, roco_text text, unsigned flags)
 {
     const roco_tokenizer *t = j->tokenizer;
-    if (!(flags & ROCO_ENCODE_ADD_BOS) || !t->add_bos || t->bos < 0) {
+    if (!(flags & ROCO_ENCODE_ADD_BOS) || !t->add_bos || t->bos < 0)
         return false;
-    }
     int32_t first = -1;
     if (text.size)
         match_added(j, &t->added, text, 0, &first);
@@ -220,9 +210,8 @@ roco_status roco_tokenizer_encode(const roco_tokenizer *tokenizer, const char *t
 roco_status roco_tokenizer_encode_marked(const roco_tokenizer *tokenizer, const char *text, const uint8_t *foreign,
                                          size_t size, unsigned flags, size_t max_ids, roco_ids *out, roco_error *error)
 {
-    if (size > MAX_TEXT) {
+    if (size > MAX_TEXT)
         return roco_fail(error, ROCO_TOO_LARGE, NULL, "the text has %zu bytes; allowed are %d", size, MAX_TEXT);
-    }
     size_t before = out->size;
     roco_text whole = {text, size};
     job j = {
@@ -233,20 +222,16 @@ roco_status roco_tokenizer_encode_marked(const roco_tokenizer *tokenizer, const 
         .match = pcre2_match_data_create(1, NULL),
     };
     roco_status status = j.match ? ROCO_OK : ROCO_NO_MEMORY;
-    if (!status && wants_bos(&j, whole, flags)) {
+    if (!status && wants_bos(&j, whole, flags))
         status = roco_id_push(&j.sink, tokenizer->bos);
-    }
-    if (!status) {
+    if (!status)
         status = encode_text(&j, whole);
-    }
     pcre2_match_data_free(j.match);
     roco_bpe_scratch_free(&j.scratch);
-    if (!status) {
+    if (!status)
         return ROCO_OK;
-    }
     out->size = before;
-    if (status == ROCO_TOO_LARGE) {
+    if (status == ROCO_TOO_LARGE)
         return roco_fail(error, status, NULL, "the text has more than %zu tokens", max_ids);
-    }
     return roco_fail(error, status, NULL, "no memory to tokenize a text of %zu bytes", size);
 }

@@ -46,9 +46,8 @@ static bool flag(const roco_tree *tree, const char *name)
 static size_t count(const roco_tree *list)
 {
     size_t n = 0;
-    for (const roco_tree *item = roco_tree_first(list); item; item = roco_tree_next(item)) {
+    for (const roco_tree *item = roco_tree_first(list); item; item = roco_tree_next(item))
         n++;
-    }
     return n;
 }
 
@@ -59,19 +58,16 @@ static roco_status measure(reading *r)
     const bool list = r->source.model == ROCO_MODEL_UNIGRAM;
     const size_t n_pieces = count(vocab), n_added = count(added);
     uint64_t id, highest = list && n_pieces ? n_pieces - 1 : 0;
-    if (list ? !roco_tree_is_array(vocab) : !roco_tree_is_object(vocab)) {
+    if (list ? !roco_tree_is_array(vocab) : !roco_tree_is_object(vocab))
         return fail(r, "model.vocab", "the model has no vocab");
-    }
     for (const roco_tree *item = list ? NULL : roco_tree_first(vocab); item; item = roco_tree_next(item)) {
-        if (!roco_tree_uint(item, &id)) {
+        if (!roco_tree_uint(item, &id))
             return fail(r, "model.vocab", "an id of the vocab is not a whole number");
-        }
         highest = id > highest ? id : highest;
     }
     for (const roco_tree *item = roco_tree_first(added); item; item = roco_tree_next(item)) {
-        if (!roco_tree_uint(roco_tree_member(item, "id"), &id)) {
+        if (!roco_tree_uint(roco_tree_member(item, "id"), &id))
             return fail(r, "added_tokens", "an added token has no id");
-        }
         highest = id > highest ? id : highest;
     }
     if (n_pieces + n_added == 0 || highest > MAX_ID || highest > 2 * (n_pieces + n_added) + 65536) {
@@ -90,9 +86,8 @@ static roco_status reserve(reading *r)
     r->types = calloc(n, sizeof *r->types);
     r->flags = calloc(n, sizeof *r->flags);
     r->scores = calloc(n, sizeof *r->scores);
-    if (!r->pieces || !r->types || !r->flags || !r->scores) {
+    if (!r->pieces || !r->types || !r->flags || !r->scores)
         return no_memory(r);
-    }
     for (size_t id = 0; id < n; id++) {
         r->pieces[id] = (roco_text){"", 0};
         r->types[id] = ROCO_PIECE_UNUSED;
@@ -128,9 +123,8 @@ static roco_status read_vocab(reading *r)
         roco_text piece = roco_tree_name(item);
         if (r->source.model == ROCO_MODEL_UNIGRAM) {
             const roco_tree *first = roco_tree_first(item);
-            if (!roco_tree_text(first, &piece) || !roco_tree_number(roco_tree_next(first), &r->scores[id])) {
+            if (!roco_tree_text(first, &piece) || !roco_tree_number(roco_tree_next(first), &r->scores[id]))
                 return fail(r, "model.vocab", "an entry of the vocab is not a piece with its score");
-            }
             status = put_piece(r, id++, piece);
         } else if (roco_tree_uint(item, &id)) {
             status = put_piece(r, id, piece);
@@ -143,14 +137,12 @@ static roco_status read_merges(reading *r)
 {
     const roco_tree *merges = roco_tree_member(r->model, "merges");
     const size_t n = count(merges);
-    if (!roco_tree_is_array(merges)) {
+    if (!roco_tree_is_array(merges))
         return fail(r, "model.merges", "the model has no merges");
-    }
     r->lefts = malloc((n + 1) * sizeof *r->lefts);
     r->rights = malloc((n + 1) * sizeof *r->rights);
-    if (!r->lefts || !r->rights) {
+    if (!r->lefts || !r->rights)
         return no_memory(r);
-    }
     for (const roco_tree *item = roco_tree_first(merges); item; item = roco_tree_next(item)) {
         const size_t i = r->source.n_merges++;
         const roco_tree *first = roco_tree_is_array(item) ? roco_tree_first(item) : NULL;
@@ -178,9 +170,8 @@ static roco_status read_added(reading *r)
         uint64_t id;
         roco_text content;
         if (!roco_tree_uint(roco_tree_member(item, "id"), &id) ||
-            !roco_tree_text(roco_tree_member(item, "content"), &content) || content.size == 0) {
+            !roco_tree_text(roco_tree_member(item, "content"), &content) || content.size == 0)
             return fail(r, "added_tokens", "an added token has no id or no content");
-        }
         const unsigned only = r->types[id] == ROCO_PIECE_UNUSED ? ROCO_ADDED_ONLY : 0;
         r->pieces[id] = content;
         r->types[id] = flag(item, "special") ? ROCO_PIECE_CONTROL : ROCO_PIECE_USER_DEFINED;
@@ -200,11 +191,9 @@ static bool same(roco_text a, roco_text b)
 /* The id of a token by its text; -1: none. */
 static int32_t find(const reading *r, roco_text text)
 {
-    for (size_t id = 0; id < r->source.n_vocab; id++) {
-        if (r->types[id] != ROCO_PIECE_UNUSED && same(r->pieces[id], text)) {
+    for (size_t id = 0; id < r->source.n_vocab; id++)
+        if (r->types[id] != ROCO_PIECE_UNUSED && same(r->pieces[id], text))
             return (int32_t)id;
-        }
-    }
     return -1;
 }
 
@@ -221,18 +210,15 @@ static roco_status read_ends(reading *r)
     static const char key[] = "tokenizer.eos_token_ids";
     roco_source_kind kind;
     uint64_t n;
-    if (roco_source_array(r->file, key, &kind, &n, NULL) != ROCO_OK) {
+    if (roco_source_array(r->file, key, &kind, &n, NULL) != ROCO_OK)
         return ROCO_OK;
-    }
     r->ends = malloc((size_t)(n + 1) * sizeof *r->ends);
-    if (!r->ends) {
+    if (!r->ends)
         return no_memory(r);
-    }
     for (uint64_t i = 0; i < n; i++) {
         int64_t id = roco_source_array_int(r->file, key, i);
-        if (id >= 0 && (uint64_t)id < r->source.n_vocab) {
+        if (id >= 0 && (uint64_t)id < r->source.n_vocab)
             r->ends[r->source.n_ends++] = (int32_t)id;
-        }
     }
     r->source.ends = r->ends;
     return ROCO_OK;
@@ -248,22 +234,18 @@ static roco_status read_marks(reading *r)
     s->bos = find_named(r, "tokenizer.bos_token");
     s->eos = find_named(r, "tokenizer.eos_token");
     s->eot = -1;
-    if (s->bos < 0 && roco_source_uint(r->file, "tokenizer.ggml.bos_token_id", 0, s->n_vocab - 1, &id, NULL) == 0) {
+    if (s->bos < 0 && roco_source_uint(r->file, "tokenizer.ggml.bos_token_id", 0, s->n_vocab - 1, &id, NULL) == 0)
         s->bos = (int32_t)id;
-    }
-    if (begins) {
+    if (begins)
         s->bos = find(r, begin);
-    }
     s->add_bos = begins;
-    if (roco_source_bool(r->file, "tokenizer.ggml.add_bos_token", &add_bos, NULL) == ROCO_OK) {
+    if (roco_source_bool(r->file, "tokenizer.ggml.add_bos_token", &add_bos, NULL) == ROCO_OK)
         s->add_bos = add_bos;
-    }
     s->unknown = -1;
-    if (roco_tree_text(roco_tree_member(r->model, "unk_token"), &unknown)) {
+    if (roco_tree_text(roco_tree_member(r->model, "unk_token"), &unknown))
         s->unknown = find(r, unknown);
-    } else if (roco_tree_uint(roco_tree_member(r->model, "unk_id"), &id) && id < s->n_vocab) {
+    else if (roco_tree_uint(roco_tree_member(r->model, "unk_id"), &id) && id < s->n_vocab)
         s->unknown = (int32_t)id;
-    }
     return read_ends(r);
 }
 
@@ -274,9 +256,8 @@ static roco_status refuse_others(const reading *r)
     static const char *const members[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         roco_text text;
-        if (roco_tree_text(roco_tree_member(r->model, members[i]), &text) && text.size > 0) {
+        if (roco_tree_text(roco_tree_member(r->model, members[i]), &text) && text.size > 0)
             return roco_fail(r->error, ROCO_UNSUPPORTED, members[i], "tokenizer.json: %s is not supported", members[i]);
-        }
     }
     return ROCO_OK;
 }
@@ -291,9 +272,8 @@ static roco_status read_kind(reading *r)
                                                    &byte_level, r->error);
     status =
         status ? status : roco_steps_read_decoder(roco_tree_member(r->root, "decoder"), &r->source.spaces, r->error);
-    if (status) {
+    if (status)
         return status;
-    }
     if (!bpe && !roco_tree_says(type, "Unigram")) {
         return roco_fail(r->error, ROCO_UNSUPPORTED, "model.type",
                          "tokenizer.json: the model is neither BPE nor Unigram");
@@ -312,16 +292,14 @@ static roco_status read_kind(reading *r)
 static roco_status read_all(reading *r)
 {
     r->model = roco_tree_member(r->root, "model");
-    if (!roco_tree_is_object(r->model)) {
+    if (!roco_tree_is_object(r->model))
         return fail(r, "model", "it has no model");
-    }
     roco_status status = read_kind(r);
     status = status ? status : measure(r);
     status = status ? status : reserve(r);
     status = status ? status : read_vocab(r);
-    if (!status && r->source.model != ROCO_MODEL_UNIGRAM) {
+    if (!status && r->source.model != ROCO_MODEL_UNIGRAM)
         status = read_merges(r);
-    }
     status = status ? status : read_added(r);
     return status ? status : read_marks(r);
 }

@@ -40,20 +40,16 @@ typedef roco_status read_step(const roco_tree *step, void *out, roco_error *erro
 static roco_status each_step(const roco_tree *tree, const char *member, const char *list, int nesting, read_step *read,
                              void *out, roco_error *error)
 {
-    if (roco_tree_is_null(tree)) {
+    if (roco_tree_is_null(tree))
         return ROCO_OK;
-    }
-    if (!is(tree, "Sequence")) {
+    if (!is(tree, "Sequence"))
         return read(tree, out, error);
-    }
-    if (nesting == MAX_NESTING || !roco_tree_is_array(roco_tree_member(tree, list))) {
+    if (nesting == MAX_NESTING || !roco_tree_is_array(roco_tree_member(tree, list)))
         return fail_member(member, "a Sequence has no list, or nests too deep", error);
-    }
     roco_status status = ROCO_OK;
     const roco_tree *step = roco_tree_first(roco_tree_member(tree, list));
-    for (; step && !status; step = roco_tree_next(step)) {
+    for (; step && !status; step = roco_tree_next(step))
         status = each_step(step, member, list, nesting + 1, read, out, error);
-    }
     return status;
 }
 
@@ -76,23 +72,18 @@ static roco_status read_normal(const roco_tree *step, void *context, roco_error 
     } forms[] = {{"NFC", ROCO_STEP_NFC}, {"NFD", ROCO_STEP_NFD}, {"NFKC", ROCO_STEP_NFKC}, {"NFKD", ROCO_STEP_NFKD}};
     roco_normalizer *out = context;
     roco_text from, to;
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if (is(step, forms[i].type)) {
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (is(step, forms[i].type))
             return add(out, forms[i].kind, none, none, error);
-        }
-    }
-    if (is(step, "Prepend") && roco_tree_text(roco_tree_member(step, "prepend"), &to)) {
+    if (is(step, "Prepend") && roco_tree_text(roco_tree_member(step, "prepend"), &to))
         return add(out, ROCO_STEP_PREPEND, none, to, error);
-    }
     if (is(step, "Replace") && roco_tree_text(roco_tree_member(step, "content"), &to) &&
-        roco_tree_text(roco_tree_member(roco_tree_member(step, "pattern"), "String"), &from)) {
+        roco_tree_text(roco_tree_member(roco_tree_member(step, "pattern"), "String"), &from))
         return add(out, ROCO_STEP_REPLACE, from, to, error);
-    }
     if (is(step, "Strip")) {
         roco_status status = ROCO_OK;
-        if (flag(step, "strip_left", true)) {
+        if (flag(step, "strip_left", true))
             status = add(out, ROCO_STEP_STRIP_LEFT, none, none, error);
-        }
         return !status && flag(step, "strip_right", true) ? add(out, ROCO_STEP_STRIP_RIGHT, none, none, error) : status;
     }
     return fail_type("normalizer", step, error);
@@ -135,12 +126,10 @@ static roco_status read_split(const roco_tree *step, cutting *c, roco_error *err
     roco_text text;
     roco_split_behavior behavior;
     bool literal = roco_tree_text(roco_tree_member(pattern, "String"), &text);
-    if (!literal && !roco_tree_text(roco_tree_member(pattern, "Regex"), &text)) {
+    if (!literal && !roco_tree_text(roco_tree_member(pattern, "Regex"), &text))
         return fail_member("pre_tokenizer", "a Split has no pattern", error);
-    }
-    if (!read_behavior(step, &behavior)) {
+    if (!read_behavior(step, &behavior))
         return fail_member("pre_tokenizer", "a Split has no behavior", error);
-    }
     return roco_pretokenizer_add_foreign(c->out, text, literal, behavior, flag(step, "invert", false), error);
 }
 
@@ -153,18 +142,16 @@ static roco_status add_prefix(cutting *c, roco_text prefix, bool first_only, roc
     }
     roco_normalizer *before = &c->out->before;
     roco_status status = add(before, ROCO_STEP_PREPEND_ONCE, none, prefix, error);
-    if (!status) {
+    if (!status)
         before->steps[before->n - 1].first_only = first_only;
-    }
     return status;
 }
 
 static roco_status read_byte_level(const roco_tree *step, cutting *c, roco_error *error)
 {
     roco_status status = flag(step, "add_prefix_space", true) ? add_prefix(c, space, false, error) : ROCO_OK;
-    if (!status && flag(step, "use_regex", true)) {
+    if (!status && flag(step, "use_regex", true))
         status = roco_pretokenizer_add(c->out, roco_gpt2_expression, ROCO_SPLIT_ISOLATED, false, error);
-    }
     c->byte_level = true;
     return status;
 }
@@ -180,12 +167,10 @@ static roco_status read_metaspace(const roco_tree *step, cutting *c, roco_error 
                          "tokenizer.json: a Metaspace behind other steps is not supported");
     }
     roco_status status = add(&c->out->before, ROCO_STEP_REPLACE, space, symbol, error);
-    if (!status && !never) {
+    if (!status && !never)
         status = add_prefix(c, symbol, roco_tree_says(scheme, "first"), error);
-    }
-    if (!status && flag(step, "split", true)) {
+    if (!status && flag(step, "split", true))
         status = roco_pretokenizer_add_foreign(c->out, symbol, true, ROCO_SPLIT_MERGED_WITH_NEXT, false, error);
-    }
     return status;
 }
 
@@ -240,17 +225,14 @@ static roco_status read_decode(const roco_tree *step, void *context, roco_error 
 {
     static const char *const plain[] = {"ByteLevel", "ByteFallback", "Fuse", "Strip"};
     bool *spaces = context;
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
-        if (is(step, plain[i])) {
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (is(step, plain[i]))
             return ROCO_OK;
-        }
-    }
     const roco_tree *pattern = roco_tree_member(roco_tree_member(step, "pattern"), "String");
     const bool replaces = is(step, "Replace") && roco_tree_says(pattern, ROCO_SP_SPACE) &&
                           roco_tree_says(roco_tree_member(step, "content"), " ");
-    if (!replaces && !is(step, "Metaspace")) {
+    if (!replaces && !is(step, "Metaspace"))
         return fail_type("decoder", step, error);
-    }
     *spaces = true;
     return ROCO_OK;
 }
@@ -267,11 +249,9 @@ bool roco_steps_read_begin(const roco_tree *tree, roco_text *out)
 {
     if (is(tree, "Sequence")) {
         const roco_tree *step = roco_tree_first(roco_tree_member(tree, "processors"));
-        for (; step; step = roco_tree_next(step)) {
-            if (is(step, "TemplateProcessing")) {
+        for (; step; step = roco_tree_next(step))
+            if (is(step, "TemplateProcessing"))
                 return roco_steps_read_begin(step, out);
-            }
-        }
         return false;
     }
     const roco_tree *first = roco_tree_first(roco_tree_member(tree, "single"));

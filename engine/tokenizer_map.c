@@ -13,9 +13,8 @@ typedef struct roco_map_slot {
 size_t roco_map_slots_for(size_t n)
 {
     size_t slots = 8;
-    while (slots / 2 < n) {
+    while (slots / 2 < n)
         slots *= 2;
-    }
     return slots;
 }
 
@@ -23,13 +22,11 @@ bool roco_map_init(roco_map *map, size_t n_keys)
 {
     size_t n = roco_map_slots_for(n_keys);
     map->slots = malloc(n * sizeof *map->slots);
-    if (!map->slots) {
+    if (!map->slots)
         return false;
-    }
     map->mask = n - 1;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         map->slots[i] = (slot){0, ROCO_MAP_NONE};
-    }
     return true;
 }
 
@@ -48,9 +45,8 @@ static slot *find(const roco_map *map, uint64_t key)
     h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
     h ^= h >> 31;
     size_t at = (size_t)h & map->mask;
-    while (map->slots[at].value != ROCO_MAP_NONE && map->slots[at].key != key) {
+    while (map->slots[at].value != ROCO_MAP_NONE && map->slots[at].key != key)
         at = (at + 1) & map->mask;
-    }
     return &map->slots[at];
 }
 

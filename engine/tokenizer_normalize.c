@@ -12,16 +12,13 @@ enum { MAX_TEXT = 1 << 28 }; /* a step may lengthen a text; what comes in is bou
 bool roco_normalizer_add(roco_normalizer *normalizer, roco_step_kind kind, roco_text from, roco_text to)
 {
     roco_normalizer_step *step = &normalizer->steps[normalizer->n];
-    if (normalizer->n == ROCO_MAX_STEPS || from.size > sizeof step->from || to.size > sizeof step->to) {
+    if (normalizer->n == ROCO_MAX_STEPS || from.size > sizeof step->from || to.size > sizeof step->to)
         return false;
-    }
     *step = (roco_normalizer_step){.kind = kind, .from_size = (uint8_t)from.size, .to_size = (uint8_t)to.size};
-    if (from.size) {
+    if (from.size)
         memcpy(step->from, from.data, from.size);
-    }
-    if (to.size) {
+    if (to.size)
         memcpy(step->to, to.data, to.size);
-    }
     normalizer->n++;
     return true;
 }
@@ -31,9 +28,8 @@ bool roco_normalizer_add(roco_normalizer *normalizer, roco_step_kind kind, roco_
 static bool is_ascii(roco_text text)
 {
     unsigned char all = 0;
-    for (size_t i = 0; i < text.size; i++) {
+    for (size_t i = 0; i < text.size; i++)
         all |= (unsigned char)text.data[i];
-    }
     return all < 0x80;
 }
 
@@ -57,9 +53,8 @@ static size_t stretch_end(roco_text text, size_t at)
     for (size_t size; (size = roco_utf8_next(text.data + at, text.size - at, &code)); at += size) {
         bool mark = code >= 0x300 && utf8proc_get_property((utf8proc_int32_t)code)->combining_class != 0;
         n_marks = mark ? n_marks + 1 : 0;
-        if (n_marks > MAX_MARKS) {
+        if (n_marks > MAX_MARKS)
             break;
-        }
     }
     return at;
 }
@@ -109,9 +104,8 @@ static roco_status replace(const roco_normalizer_step *step, roco_text text, roc
         const char *found = find_from(step, text, at);
         size_t end = found ? (size_t)(found - text.data) : text.size;
         status = roco_buffer_append(out, text.data + at, end - at);
-        if (!found) {
+        if (!found)
             break;
-        }
         status = status ? status : roco_buffer_append(out, step->to, step->to_size);
         at = end + step->from_size;
     }
@@ -122,9 +116,8 @@ static roco_status prepend(const roco_normalizer_step *step, roco_text text, roc
 {
     bool there = text.size >= step->to_size && memcmp(text.data, step->to, step->to_size) == 0;
     roco_status status = ROCO_OK;
-    if (text.size && !(step->kind == ROCO_STEP_PREPEND_ONCE && there)) {
+    if (text.size && !(step->kind == ROCO_STEP_PREPEND_ONCE && there))
         status = roco_buffer_append(out, step->to, step->to_size);
-    }
     return status ? status : roco_buffer_append(out, text.data, text.size);
 }
 
@@ -140,12 +133,10 @@ size_t roco_space_before(roco_text text, size_t end)
     while (end > 0) {
         size_t start = end - 1;
         uint32_t code;
-        while (start > 0 && end - start < 4 && ((unsigned char)text.data[start] & 0xC0) == 0x80) {
+        while (start > 0 && end - start < 4 && ((unsigned char)text.data[start] & 0xC0) == 0x80)
             start--;
-        }
-        if (roco_utf8_next(text.data + start, end - start, &code) != end - start || !is_space(code)) {
+        if (roco_utf8_next(text.data + start, end - start, &code) != end - start || !is_space(code))
             break;
-        }
         end = start;
     }
     return end;
@@ -155,18 +146,16 @@ size_t roco_space_behind(roco_text text, size_t at)
 {
     uint32_t code;
     size_t size;
-    while ((size = roco_utf8_next(text.data + at, text.size - at, &code)) && is_space(code)) {
+    while ((size = roco_utf8_next(text.data + at, text.size - at, &code)) && is_space(code))
         at += size;
-    }
     return at;
 }
 
 bool roco_word_at(roco_text text, size_t at)
 {
     uint32_t code;
-    if (!roco_utf8_next(text.data + at, text.size - at, &code)) {
+    if (!roco_utf8_next(text.data + at, text.size - at, &code))
         return false;
-    }
     const utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
     return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_PC);
 }
@@ -174,11 +163,10 @@ bool roco_word_at(roco_text text, size_t at)
 static roco_status strip(const roco_normalizer_step *step, roco_text text, roco_buffer *out)
 {
     size_t from = 0, to = text.size;
-    if (step->kind == ROCO_STEP_STRIP_LEFT) {
+    if (step->kind == ROCO_STEP_STRIP_LEFT)
         from = roco_space_behind(text, 0);
-    } else {
+    else
         to = roco_space_before(text, to);
-    }
     return roco_buffer_append(out, text.data + from, to - from);
 }
 
@@ -197,9 +185,8 @@ static roco_status run_step(const roco_normalizer_step *step, roco_text text, ro
 /* Most steps leave most texts as they are: those cost no copy. */
 static bool changes(const roco_normalizer_step *step, bool first, roco_text text)
 {
-    if (text.size == 0 || (step->first_only && !first)) {
+    if (text.size == 0 || (step->first_only && !first))
         return false;
-    }
     switch (step->kind) {
     case ROCO_STEP_REPLACE: return step->from_size && memmem(text.data, text.size, step->from, step->from_size);
     case ROCO_STEP_PREPEND:
@@ -213,9 +200,8 @@ static bool changes(const roco_normalizer_step *step, bool first, roco_text text
 roco_status roco_normalizer_run(const roco_normalizer *normalizer, bool first, roco_text *text, roco_buffer *out)
 {
     for (size_t i = 0; i < normalizer->n; i++) {
-        if (!changes(&normalizer->steps[i], first, *text)) {
+        if (!changes(&normalizer->steps[i], first, *text))
             continue;
-        }
         roco_buffer made = {0};
         roco_status status = run_step(&normalizer->steps[i], *text, &made);
         status = status ? status : made.size > MAX_TEXT ? ROCO_TOO_LARGE : ROCO_OK;

@@ -98,9 +98,8 @@ static roco_status fail_unknown(roco_text name, roco_error *error)
 {
     char shown[41], known[320] = "";
     roco_text_print(name, shown, sizeof shown);
-    for (size_t i = 0, at = 0; i < N_ROWS && at < sizeof known; i++) {
+    for (size_t i = 0, at = 0; i < N_ROWS && at < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", rows[i].name);
-    }
     return roco_fail(error, ROCO_UNSUPPORTED, "tokenizer.ggml.pre", "pre-tokenizer \"%s\" is not supported; known: %s",
                      shown, known);
 }
@@ -116,9 +115,8 @@ roco_status roco_pretokenizer_add(roco_pretokenizer *pre, const char *expression
     }
     if (!pre->limits) {
         pre->limits = pcre2_match_context_create(NULL);
-        if (!pre->limits) {
+        if (!pre->limits)
             return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for a pre-tokenizer");
-        }
         /* The default limit counts steps back, and a run of ten million spaces takes as many. */
         pcre2_set_match_limit(pre->limits, 1u << 28);
     }
@@ -144,16 +142,13 @@ roco_status roco_pretokenizer_add(roco_pretokenizer *pre, const char *expression
 roco_status roco_pretokenizer_init(roco_pretokenizer *pre, roco_text name, roco_error *error)
 {
     const row *found = NULL;
-    for (size_t i = 0; i < N_ROWS && !found; i++) {
+    for (size_t i = 0; i < N_ROWS && !found; i++)
         found = roco_text_is(name, rows[i].name) ? &rows[i] : NULL;
-    }
-    if (!found) {
+    if (!found)
         return fail_unknown(name, error);
-    }
     roco_status status = ROCO_OK;
-    for (size_t i = 0; found->expressions[i] && !status; i++) {
+    for (size_t i = 0; found->expressions[i] && !status; i++)
         status = roco_pretokenizer_add(pre, found->expressions[i], ROCO_SPLIT_ISOLATED, false, error);
-    }
     pre->ignore_merges = found->ignore_merges;
     pre->add_bos = found->add_bos;
     pre->nfc = found->nfc;
@@ -162,9 +157,8 @@ roco_status roco_pretokenizer_init(roco_pretokenizer *pre, roco_text name, roco_
 
 void roco_pretokenizer_free(roco_pretokenizer *pre)
 {
-    for (size_t i = 0; i < pre->n_splits; i++) {
+    for (size_t i = 0; i < pre->n_splits; i++)
         pcre2_code_free(pre->splits[i].code);
-    }
     pcre2_match_context_free(pre->limits);
     *pre = (roco_pretokenizer){0};
 }
@@ -188,9 +182,8 @@ static roco_status cut(const cutter *c, size_t stage, roco_text text);
 
 static roco_status flush(const cutter *c, size_t stage, roco_text text, pending *p)
 {
-    if (!p->there || p->from == p->to) {
+    if (!p->there || p->from == p->to)
         return ROCO_OK;
-    }
     p->there = false;
     return cut(c, stage + 1, (roco_text){text.data + p->from, p->to - p->from});
 }
@@ -211,9 +204,8 @@ static roco_status take_part(const cutter *c, size_t stage, roco_text text, pend
 {
     const roco_split *split = &c->pre->splits[stage];
     matched = matched != split->invert;
-    if (from == to || (matched && split->behavior == ROCO_SPLIT_REMOVED)) {
+    if (from == to || (matched && split->behavior == ROCO_SPLIT_REMOVED))
         return ROCO_OK;
-    }
     if (p->there && joins(split->behavior, p, matched)) {
         p->to = to;
         p->matched = matched;
@@ -230,35 +222,30 @@ static int find(const cutter *c, size_t stage, roco_text text, size_t at)
     const pcre2_code *code = c->pre->splits[stage].code;
     const PCRE2_SPTR subject = (PCRE2_SPTR)text.data;
     int found = pcre2_match(code, subject, text.size, at, PCRE2_NO_UTF_CHECK, c->match, c->pre->limits);
-    if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT)
         found = pcre2_match(code, subject, text.size, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, c->match, c->pre->limits);
-    }
     return found;
 }
 
 /* As deep as there are stages. The match data is read before anything deeper uses it. */
 static roco_status cut(const cutter *c, size_t stage, roco_text text)
 {
-    if (stage == c->pre->n_splits) {
+    if (stage == c->pre->n_splits)
         return c->word(c->context, text);
-    }
     pending p = {0};
     size_t at = 0, search = 0;
     roco_status status = ROCO_OK;
     while (search < text.size && !status) {
         int found = find(c, stage, text, search);
-        if (found == PCRE2_ERROR_NOMATCH) {
+        if (found == PCRE2_ERROR_NOMATCH)
             break;
-        }
-        if (found < 0) {
+        if (found < 0)
             return ROCO_NO_MEMORY; /* or over a limit: a file's expression asked for too much */
-        }
         size_t from = pcre2_get_ovector_pointer(c->match)[0], to = pcre2_get_ovector_pointer(c->match)[1];
         if (to <= at || from == to) { /* an empty match cuts nothing */
             search = (to > search ? to : search) + 1;
-            while (search < text.size && ((unsigned char)text.data[search] & 0xC0) == 0x80) {
+            while (search < text.size && ((unsigned char)text.data[search] & 0xC0) == 0x80)
                 search++;
-            }
             continue;
         }
         status = take_part(c, stage, text, &p, at, from, false);

@@ -70,11 +70,10 @@ static void take_escape(translation *t)
     case 'S': put_class(t, NOT_SPACES, NULL); break;
     case 'w': put_class(t, WORDS, NULL); break;
     case 'W':
-        if (t->in_class) {
+        if (t->in_class)
             t->unknown = "\\W within brackets";
-        } else {
+        else
             put_class(t, "^" WORDS, NULL);
-        }
         break;
     case 'h':
     case 'H': t->unknown = "\\h (a hexadecimal digit there, white space here)"; break;
@@ -127,15 +126,12 @@ static void take_open(translation *t)
 static void look_for_others(translation *t)
 {
     if (peek(t, 0) == '(' && peek(t, 1) == '?') {
-        for (size_t i = 2; isalpha(peek(t, i)) || peek(t, i) == '-'; i++) {
-            if (peek(t, i) != 'i' && peek(t, i) != '-') {
+        for (size_t i = 2; isalpha(peek(t, i)) || peek(t, i) == '-'; i++)
+            if (peek(t, i) != 'i' && peek(t, i) != '-')
                 t->unknown = "a group's option other than i";
-            }
-        }
     }
-    if (peek(t, 0) == '}' && peek(t, 1) == '+') {
+    if (peek(t, 0) == '}' && peek(t, 1) == '+')
         t->unknown = "a count in braces followed by +";
-    }
 }
 
 static roco_status translate(translation *t, roco_error *error)
@@ -164,9 +160,8 @@ static roco_status translate(translation *t, roco_error *error)
 /* The text itself: \Q...\E, without an \E of its own. */
 static roco_status quote(translation *t, roco_error *error)
 {
-    if (memmem(t->from.data, t->from.size, "\\E", 2) || memchr(t->from.data, '\0', t->from.size)) {
+    if (memmem(t->from.data, t->from.size, "\\E", 2) || memchr(t->from.data, '\0', t->from.size))
         return roco_fail(error, ROCO_UNSUPPORTED, "pre_tokenizer", "a text to split at holds \\E or a NUL");
-    }
     put(t, "\\Q");
     copy(t, t->from.size);
     put(t, "\\E");
@@ -178,9 +173,8 @@ roco_status roco_pretokenizer_add_foreign(roco_pretokenizer *pre, roco_text expr
 {
     translation t = {.from = expression};
     roco_status status = literal ? quote(&t, error) : translate(&t, error);
-    if (!status) {
+    if (!status)
         status = roco_pretokenizer_add(pre, t.out.data ? t.out.data : "", behavior, invert, error);
-    }
     roco_buffer_free(&t.out);
     return status;
 }

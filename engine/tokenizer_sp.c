@@ -31,14 +31,12 @@ static uint32_t rank_of(float score)
 static size_t add_pair(const roco_sp *sp, const roco_vocab *vocab, const char *data, const symbol *symbols, int32_t at,
                        pair *heap, size_t n)
 {
-    if (at < 0 || symbols[at].next < 0) {
+    if (at < 0 || symbols[at].next < 0)
         return n;
-    }
     int32_t size = symbols[at].id + symbols[symbols[at].next].id;
     int32_t made = roco_vocab_find(vocab, data + at, (size_t)size);
-    if (made < 0) {
+    if (made < 0)
         return n;
-    }
     heap[n] = (pair){(uint64_t)sp->ranks[made] << 32 | (uint32_t)at, size, made};
     return n + 1;
 }
@@ -49,16 +47,14 @@ static void merge(const roco_sp *sp, const roco_vocab *vocab, const char *data, 
         pair top = roco_heap_pop(heap, n--);
         int32_t at = (int32_t)(uint32_t)top.order;
         symbol *left = &symbols[at];
-        if (left->id == 0 || left->next < 0 || left->id + symbols[left->next].id != top.left) {
+        if (left->id == 0 || left->next < 0 || left->id + symbols[left->next].id != top.left)
             continue;
-        }
         symbol *right = &symbols[left->next];
         left->id = top.left;
         left->next = right->next;
         right->id = 0;
-        if (left->next >= 0) {
+        if (left->next >= 0)
             symbols[left->next].prev = at;
-        }
         /* Two pairs come for the one that went, and every merge leaves a symbol fewer: 2 x symbols is always room. */
         const int32_t changed[] = {left->prev, at};
         for (size_t i = 0; i < 2; i++) {
@@ -78,15 +74,12 @@ static roco_status push_bytes(const roco_sp *sp, const roco_vocab *vocab, const 
 {
     roco_status status = ROCO_OK;
     bool known = true;
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i++)
         known &= vocab->byte_ids[(unsigned char)data[i]] >= 0;
-    }
-    for (size_t i = 0; known && i < size && !status; i++) {
+    for (size_t i = 0; known && i < size && !status; i++)
         status = roco_id_push(sink, vocab->byte_ids[(unsigned char)data[i]]);
-    }
-    if (known || sp->unknown < 0) {
+    if (known || sp->unknown < 0)
         return status;
-    }
     /* Neighbours without a token are one unknown together. */
     bool follows = sink->out->size > 0 && sink->out->data[sink->out->size - 1] == sp->unknown;
     return follows ? ROCO_OK : roco_id_push(sink, sp->unknown);
@@ -103,45 +96,37 @@ static roco_status encode_word(const roco_sp *sp, const roco_vocab *vocab, roco_
                                roco_id_sink *sink)
 {
     /* No id covers more than the longest piece, so a word far too long is refused before it costs memory. */
-    if (sp->unknown < 0 && word.size / vocab->longest > sink->limit - sink->out->size) {
+    if (sp->unknown < 0 && word.size / vocab->longest > sink->limit - sink->out->size)
         return ROCO_TOO_LARGE;
-    }
     roco_status status = roco_bpe_reserve(scratch, word.size);
-    if (status) {
+    if (status)
         return status;
-    }
     symbol *symbols = scratch->symbols;
     int32_t last = -1;
     for (size_t at = 0, size; at < word.size; at += size) {
         size = roco_utf8_next(word.data + at, word.size - at, NULL);
         symbols[at] = (symbol){(int32_t)size, last, -1};
-        if (last >= 0) {
+        if (last >= 0)
             symbols[last].next = (int32_t)at;
-        }
         last = (int32_t)at;
     }
     size_t n_pairs = 0;
-    for (int32_t at = 0; at >= 0; at = symbols[at].next) {
+    for (int32_t at = 0; at >= 0; at = symbols[at].next)
         n_pairs = add_pair(sp, vocab, word.data, symbols, at, scratch->heap, n_pairs);
-    }
-    for (size_t i = n_pairs / 2; i-- > 0;) {
+    for (size_t i = n_pairs / 2; i-- > 0;)
         roco_heap_sift_down(scratch->heap, n_pairs, i);
-    }
     merge(sp, vocab, word.data, symbols, scratch->heap, n_pairs);
-    for (int32_t at = 0; at >= 0 && !status; at = symbols[at].next) {
+    for (int32_t at = 0; at >= 0 && !status; at = symbols[at].next)
         status = push_symbol(sp, vocab, word.data + at, (size_t)symbols[at].id, sink);
-    }
     return status;
 }
 
 /* End of the word that starts at `at`: before a space that no piece can cross, so cutting there changes no id. */
 static size_t word_end(const roco_sp *sp, roco_text text, size_t at)
 {
-    while (++at < text.size) {
-        if (text.data[at] == ' ' && text.data[at - 1] != ' ' && !sp->joins[(unsigned char)text.data[at - 1]]) {
+    while (++at < text.size)
+        if (text.data[at] == ' ' && text.data[at - 1] != ' ' && !sp->joins[(unsigned char)text.data[at - 1]])
             break;
-        }
-    }
     return at;
 }
 
@@ -159,9 +144,8 @@ roco_status roco_sp_encode(const roco_sp *sp, const roco_vocab *vocab, roco_text
             from = end;
         }
         at += valid;
-        if (valid == 0) {
+        if (valid == 0)
             status = push_bytes(sp, vocab, text.data + at++, 1, sink);
-        }
     }
     return status;
 }
@@ -172,26 +156,22 @@ static void find_joins(roco_sp *sp, const roco_vocab *vocab)
 {
     for (uint32_t id = 0; id < vocab->n; id++) {
         roco_text piece = roco_vocab_bytes(vocab, id);
-        for (size_t i = 1; vocab->types[id] == ROCO_PIECE_NORMAL && i < piece.size; i++) {
+        for (size_t i = 1; vocab->types[id] == ROCO_PIECE_NORMAL && i < piece.size; i++)
             sp->joins[(unsigned char)piece.data[i - 1]] |= piece.data[i] == ' ' && piece.data[i - 1] != ' ';
-        }
     }
 }
 
 roco_status roco_sp_init(roco_sp *sp, const roco_vocab *vocab, const roco_tokenizer_source *source, roco_error *error)
 {
-    if (vocab->longest == 0) {
+    if (vocab->longest == 0)
         return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.tokens", "all %u tokens are empty", vocab->n);
-    }
     sp->unknown = source->unknown;
     sp->ranks = malloc(vocab->n * sizeof *sp->ranks);
-    if (!sp->ranks) {
+    if (!sp->ranks)
         return roco_fail(error, ROCO_NO_MEMORY, NULL, "no memory for %u scores", vocab->n);
-    }
     for (uint32_t id = 0; id < vocab->n; id++) {
-        if (!isfinite(source->scores[id])) {
+        if (!isfinite(source->scores[id]))
             return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.scores", "score %u is not a finite number", id);
-        }
         sp->ranks[id] = rank_of((float)source->scores[id]);
     }
     find_joins(sp, vocab);

@@ -13,13 +13,11 @@ static uint64_t edge(uint32_t node, char byte)
 bool roco_trie_init(roco_trie *trie, size_t bytes)
 {
     trie->ids = malloc((bytes + 1) * sizeof *trie->ids);
-    if (!trie->ids || !roco_map_init(&trie->edges, bytes)) {
+    if (!trie->ids || !roco_map_init(&trie->edges, bytes))
         return false;
-    }
     trie->n_nodes = 1;
-    for (unsigned byte = 0; byte < 256; byte++) {
+    for (unsigned byte = 0; byte < 256; byte++)
         trie->roots[byte] = ROCO_MAP_NONE;
-    }
     return true;
 }
 
@@ -40,14 +38,12 @@ void roco_trie_add(roco_trie *trie, roco_text text, int32_t id)
             trie->ids[next] = -1;
             roco_map_put(&trie->edges, edge(node, text.data[i]), next);
         }
-        if (node == 0) {
+        if (node == 0)
             trie->roots[(unsigned char)text.data[i]] = next;
-        }
         node = next;
     }
-    if (node != 0 && trie->ids[node] < 0) {
+    if (node != 0 && trie->ids[node] < 0)
         trie->ids[node] = id;
-    }
 }
 
 uint32_t roco_trie_step(const roco_trie *trie, uint32_t node, char byte)

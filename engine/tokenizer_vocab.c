@@ -20,9 +20,8 @@ static bool is_printable(unsigned byte)
 /* The byte a code point stands for, -1: none. */
 static int byte_of(uint32_t code)
 {
-    if (code < 256) {
+    if (code < 256)
         return is_printable(code) ? (int)code : -1;
-    }
     /* The 68 others are 0x00-0x20, 0x7F-0xA0 and 0xAD. */
     uint32_t n = code - 256;
     return n < 33 ? (int)n : n < 67 ? (int)(n - 33 + 0x7F) : n == 67 ? 0xAD : -1;
@@ -35,9 +34,8 @@ bool roco_vocab_unspell(roco_text piece, char *out, size_t *size)
         uint32_t code;
         size_t length = roco_utf8_next(piece.data + at, piece.size - at, &code);
         int byte = length ? byte_of(code) : -1;
-        if (byte < 0) {
+        if (byte < 0)
             return false;
-        }
         out[n++] = (char)byte;
         at += length;
     }
@@ -48,9 +46,8 @@ bool roco_vocab_unspell(roco_text piece, char *out, size_t *size)
 static uint64_t hash(const char *data, size_t size)
 {
     uint64_t h = 0xCBF29CE484222325u; /* FNV-1a */
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i++)
         h = (h ^ (unsigned char)data[i]) * 0x100000001B3u;
-    }
     return h ^ (h >> 32);
 }
 
@@ -62,9 +59,8 @@ roco_text roco_vocab_bytes(const roco_vocab *vocab, uint32_t id)
 
 roco_text roco_vocab_decoded(const roco_vocab *vocab, uint32_t id)
 {
-    if (!vocab->decoded) {
+    if (!vocab->decoded)
         return roco_vocab_bytes(vocab, id);
-    }
     uint32_t from = vocab->decoded_offsets[id];
     return (roco_text){vocab->decoded + from, vocab->decoded_offsets[id + 1] - from};
 }
@@ -75,9 +71,8 @@ static size_t slot_of(const roco_vocab *vocab, const char *data, size_t size)
     size_t at = (size_t)hash(data, size) & vocab->mask;
     while (vocab->slots[at] != ROCO_MAP_NONE) {
         roco_text held = roco_vocab_bytes(vocab, vocab->slots[at]);
-        if (held.size == size && memcmp(held.data, data, size) == 0) {
+        if (held.size == size && memcmp(held.data, data, size) == 0)
             break;
-        }
         at = (at + 1) & vocab->mask;
     }
     return at;
@@ -85,9 +80,8 @@ static size_t slot_of(const roco_vocab *vocab, const char *data, size_t size)
 
 int32_t roco_vocab_find(const roco_vocab *vocab, const char *data, size_t size)
 {
-    if (size == 0 || size > vocab->longest) {
+    if (size == 0 || size > vocab->longest)
         return -1;
-    }
     uint32_t id = vocab->slots[slot_of(vocab, data, size)];
     return id == ROCO_MAP_NONE ? -1 : (int32_t)id;
 }
@@ -97,9 +91,8 @@ static void add_slot(roco_vocab *vocab, uint32_t id)
 {
     roco_text piece = roco_vocab_bytes(vocab, id);
     size_t at = slot_of(vocab, piece.data, piece.size);
-    if (piece.size > 0 && vocab->slots[at] == ROCO_MAP_NONE) {
+    if (piece.size > 0 && vocab->slots[at] == ROCO_MAP_NONE)
         vocab->slots[at] = id;
-    }
 }
 
 static bool is_byte_level(uint8_t type)
@@ -118,18 +111,16 @@ static int hex_digit(char c)
 /* The byte that "<0xXX>" stands for, -1: it is spelled otherwise. */
 static int spelled_byte(roco_text piece)
 {
-    if (piece.size != 6 || memcmp(piece.data, "<0x", 3) != 0 || piece.data[5] != '>') {
+    if (piece.size != 6 || memcmp(piece.data, "<0x", 3) != 0 || piece.data[5] != '>')
         return -1;
-    }
     int high = hex_digit(piece.data[3]), low = hex_digit(piece.data[4]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
 static size_t copy_piece(roco_text piece, char *out)
 {
-    if (piece.size) {
+    if (piece.size)
         memcpy(out, piece.data, piece.size);
-    }
     return piece.size;
 }
 
@@ -150,9 +141,8 @@ static roco_status copy_sp_pieces(roco_vocab *vocab, const roco_tokenizer_source
                                   roco_error *error)
 {
     uint32_t at = 0;
-    for (unsigned byte = 0; byte < 256; byte++) {
+    for (unsigned byte = 0; byte < 256; byte++)
         vocab->byte_ids[byte] = -1;
-    }
     for (uint32_t id = 0; id < vocab->n; id++) {
         roco_text piece = source->pieces[id];
         size_t size = 1;
@@ -184,9 +174,8 @@ static roco_status decode_pieces(roco_vocab *vocab, roco_error *error)
     uint32_t at = 0;
     vocab->decoded = malloc(vocab->offsets[vocab->n] + 1);
     vocab->decoded_offsets = malloc(((size_t)vocab->n + 1) * sizeof *vocab->decoded_offsets);
-    if (!vocab->decoded || !vocab->decoded_offsets) {
+    if (!vocab->decoded || !vocab->decoded_offsets)
         return roco_fail(error, ROCO_NO_MEMORY, "tokenizer.ggml.tokens", "no memory for %u tokens", vocab->n);
-    }
     for (uint32_t id = 0; id < vocab->n; id++) {
         vocab->decoded_offsets[id] = at;
         at += (uint32_t)roco_vocab_unspell_spaces(roco_vocab_bytes(vocab, id), vocab->decoded + at);
@@ -206,9 +195,8 @@ static void copy_pieces(roco_vocab *vocab, const roco_tokenizer_source *source, 
         vocab->offsets[id] = at;
         vocab->types[id] = (uint8_t)source->types[id];
         textual[id] = is_byte_level(vocab->types[id]) && roco_vocab_unspell(piece, vocab->bytes + at, &size);
-        if (!textual[id] && size > 0) {
+        if (!textual[id] && size > 0)
             memcpy(vocab->bytes + at, piece.data, size);
-        }
         vocab->longest = size > vocab->longest ? size : vocab->longest;
         at += (uint32_t)size;
     }
@@ -217,21 +205,17 @@ static void copy_pieces(roco_vocab *vocab, const roco_tokenizer_source *source, 
 
 static void fill_table(roco_vocab *vocab, const roco_tokenizer_source *source, const bool *textual)
 {
-    for (size_t i = 0; i <= vocab->mask; i++) {
+    for (size_t i = 0; i <= vocab->mask; i++)
         vocab->slots[i] = ROCO_MAP_NONE;
-    }
-    for (uint32_t id = 0; id < vocab->n; id++) {
-        if (textual[id]) {
+    for (uint32_t id = 0; id < vocab->n; id++)
+        if (textual[id])
             add_slot(vocab, id);
-        }
-    }
     /* Runs of spaces are user-defined in some files and still take part in merges. Control tokens never do: plain
      * text must not become one. */
     for (uint32_t id = 0; id < vocab->n; id++) {
         const bool only = source->flags && source->flags[id] & ROCO_ADDED_ONLY;
-        if (vocab->types[id] == ROCO_PIECE_USER_DEFINED && !only) {
+        if (vocab->types[id] == ROCO_PIECE_USER_DEFINED && !only)
             add_slot(vocab, id);
-        }
     }
 }
 
@@ -264,9 +248,8 @@ static roco_status check_source(const roco_tokenizer_source *source, size_t *byt
                              id, type);
         }
         *bytes += source->pieces[id].size;
-        if (*bytes > INT32_MAX) {
+        if (*bytes > INT32_MAX)
             return roco_fail(error, ROCO_FORMAT, "tokenizer.ggml.tokens", "the tokens are over 2 GiB together");
-        }
     }
     return ROCO_OK;
 }
@@ -275,9 +258,8 @@ roco_status roco_vocab_init(roco_vocab *vocab, const roco_tokenizer_source *sour
 {
     size_t bytes = 0;
     roco_status status = check_source(source, &bytes, error);
-    if (status) {
+    if (status)
         return status;
-    }
     vocab->n = (uint32_t)source->n_vocab;
     size_t n_slots = roco_map_slots_for(vocab->n);
     vocab->mask = n_slots - 1;
@@ -287,19 +269,16 @@ roco_status roco_vocab_init(roco_vocab *vocab, const roco_tokenizer_source *sour
     vocab->slots = malloc(n_slots * sizeof *vocab->slots);
     bool *textual = malloc(vocab->n * sizeof *textual);
     if (vocab->bytes && vocab->offsets && vocab->types && vocab->slots && textual) {
-        if (source->model == ROCO_MODEL_BYTES) {
+        if (source->model == ROCO_MODEL_BYTES)
             copy_pieces(vocab, source, textual);
-        } else {
+        else
             status = copy_sp_pieces(vocab, source, textual, error);
-        }
-        if (!status) {
+        if (!status)
             fill_table(vocab, source, textual);
-        }
-        if (!status && source->model == ROCO_MODEL_BYTES) {
+        if (!status && source->model == ROCO_MODEL_BYTES)
             status = find_bytes(vocab, error);
-        } else if (!status && source->spaces) {
+        else if (!status && source->spaces)
             status = decode_pieces(vocab, error);
-        }
     } else {
         status = roco_fail(error, ROCO_NO_MEMORY, "tokenizer.ggml.tokens", "no memory for %u tokens", vocab->n);
     }
