@@ -35,11 +35,11 @@ static void convert(roco_run *run, roco_builder *out, char *spec, size_t size, c
     }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral" /* made here: flags, digits, one known letter */
-    if (value.kind == ROCO_VALUE_INT)
-        snprintf(text, sizeof text, spec, (long long)value.integer);
-    else
-        snprintf(text, sizeof text, spec, value.number);
+    int length = value.kind == ROCO_VALUE_INT ? snprintf(text, sizeof text, spec, (long long)value.integer)
+                                              : snprintf(text, sizeof text, spec, value.number);
 #pragma GCC diagnostic pop
+    if (length < 0 || (size_t)length >= sizeof text)
+        roco_run_fail(run, ROCO_INVALID, "a number formatted to more than %zu characters", sizeof text - 1);
     roco_builder_text(run, out, text);
 }
 

@@ -52,7 +52,7 @@ typedef struct roco_options {
     int64_t max_body; /* bytes */
     int64_t max_connections;
     int64_t keep_alive;             /* seconds between SSE comments while nothing else flows */
-    int64_t idle_timeout;           /* seconds an idle or slow connection is kept */
+    int64_t idle_timeout;           /* seconds an idle or slow connection is kept, from its last byte */
     int64_t drain_timeout;          /* seconds running requests get after SIGTERM */
     const char *api_key_file;       /* http/auth.h; "" none needed */
     const char *cors_origins;       /* of web pages that may use the server; "" none, "*" all */

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+enum { MOST_LOGPROBS = 1 << 20 };
+
 typedef struct reader {
     const roco_served_model *model;
     roco_endpoint endpoint;
@@ -185,6 +187,16 @@ static roco_status fill_cache(const reader *r, roco_job *job)
     return ROCO_OK;
 }
 
+/* Their room is set aside for the longest answer there may be. */
+static roco_status check_logprobs(const reader *r, const roco_job *job)
+{
+    const bool wanted = r->params->logprobs || r->out->n_tried > r->out->n_asked;
+    if (!wanted || (uint64_t)job->n_prompt + job->max_tokens <= MOST_LOGPROBS)
+        return ROCO_OK;
+    return roco_fail(&r->problem->error, ROCO_TOO_LARGE, r->params->logprobs ? "logprobs" : "best_of",
+                     "log-probabilities are kept of at most %d tokens, prompt and max_tokens together", MOST_LOGPROBS);
+}
+
 static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice)
 {
     const roco_completion_params *params = r->params;
@@ -203,6 +215,9 @@ static roco_status add_job(const reader *r, const roco_ids *ids, uint32_t choice
     int64_t absent = r->endpoint == ROCO_ENDPOINT_COMPLETIONS ? ROCO_DEFAULT_MAX_TOKENS : ROCO_DEFAULT_CHAT_TOKENS;
     int64_t wanted = params->max_tokens == ROCO_ABSENT ? absent : params->max_tokens;
     job->max_tokens = (uint32_t)(wanted < room ? wanted : room);
+    roco_status status = check_logprobs(r, job);
+    if (status)
+        return status;
     job->ignore_eos = params->ignore_eos;
     job->sampling = (roco_sampling){
         .temperature = (float)params->temperature,

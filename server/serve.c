@@ -140,6 +140,16 @@ static void set_log(const roco_options *options)
     roco_log_set_json(strcmp(options->log_format, "json") == 0);
 }
 
+static void warn_if_open(const serve *s)
+{
+    const char *host = s->options.host;
+    bool local = strcmp(host, "127.0.0.1") == 0 || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
+    if (!local && !s->keys)
+        roco_log(ROCO_LOG_WARN, "whoever reaches %s may use this server: no api-key-file is set", host);
+    else if (!local && !*s->options.tls_cert)
+        roco_log(ROCO_LOG_INFO, "keys and texts cross the network unencrypted: no tls-cert is set");
+}
+
 /* All or nothing: with a mistake in the options or in the key file, what was set before stays. */
 static roco_status reload(serve *s, roco_error *error)
 {
@@ -161,6 +171,7 @@ static roco_status reload(serve *s, roco_error *error)
         roco_api_keys_free(s->keys);
         s->keys = keys;
         set_log(&options);
+        warn_if_open(s);
         roco_log(ROCO_LOG_INFO, "SIGHUP: %zu keys, log-level %s", keys ? roco_api_keys_count(keys) : 0,
                  options.log_level);
     }
@@ -287,11 +298,7 @@ static void announce(const serve *s)
     printf("listening on http%s://%s%s%s:%u\n", *s->options.tls_cert ? "s" : "", bare_ipv6 ? "[" : "", host,
            bare_ipv6 ? "]" : "", roco_http_port(s->http));
     fflush(stdout);
-    bool local = strcmp(host, "127.0.0.1") == 0 || strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0;
-    if (!local && !s->keys)
-        roco_log(ROCO_LOG_WARN, "whoever reaches %s may use this server: no api-key-file is set", host);
-    else if (!local && !*s->options.tls_cert)
-        roco_log(ROCO_LOG_INFO, "keys and texts cross the network unencrypted: no tls-cert is set");
+    warn_if_open(s);
 }
 
 /* Before the first thread, so that all inherit the mask. */

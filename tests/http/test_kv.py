@@ -239,6 +239,7 @@ def test_a_stream_past_the_context(start, data):
     for wrong, field in (({}, "prompt"), ({"kv_positions": "text"}, "prompt"), ({"kv_positions": "rank"}, "kv_positions"),
                          ({"kv_positions": "cache", "kv_budget": 460}, "kv_budget"),
                          ({"kv_positions": "cache", "kv_scope": "prompt"}, "kv_budget"),
+                         ({"kv_positions": "cache", "max_tokens": 1 << 20, "logprobs": 1}, "logprobs"),
                          ({"kv_positions": "cache", "kv_policy": "full"}, "kv_budget")):
         refused = post(**wrong)
         assert refused.status_code == 400 and refused.json()["error"]["param"] == field, (wrong, refused.text)

@@ -22,7 +22,7 @@ typedef struct held {
     support_server *server;
     roco_exchange *exchange;
     int left; /* ticks */
-    bool deaf;
+    bool deaf, stream;
 } held;
 
 struct support_loop {
@@ -139,7 +139,7 @@ static void get_forever(roco_exchange *exchange, void *context)
 
 static void get_silent(roco_exchange *exchange, void *context)
 {
-    hold(exchange, context, 0);
+    hold(exchange, context, 0)->stream = true;
     begin_stream(exchange);
 }
 
@@ -199,6 +199,8 @@ static void answer_all(support_server *server)
         if (h->left == 0) {
             if (h->deaf)
                 roco_exchange_error(h->exchange, 503, NULL, NULL, "late", "too late");
+            else if (h->stream)
+                roco_exchange_stream_end(h->exchange, true);
             else
                 say(h->exchange, "waited");
             drop(h);

@@ -8,7 +8,7 @@
  *   GET  /deaf     the same, answered with an error, and nobody asks whether the client is still there
  *   GET  /ticks    a stream: "tick\n" every 2 ms, 5 times, then its end
  *   GET  /forever  a stream of ticks without end
- *   GET  /silent   a stream whose head goes out, then nothing
+ *   GET  /silent   a stream whose head goes out, then nothing until support_answer_all ends it
  *   GET  /cut      a stream that is cut after "half"
  *   GET  /flood    a stream of 1 MiB written at once
  *   GET  /burst    a stream of 1000 "0123456789" written one by one

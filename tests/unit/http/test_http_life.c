@@ -279,6 +279,35 @@ static void test_idle_timeout(void **state)
     support_server_close(server);
 }
 
+/* Time that an answer takes is nobody's idle time: it counts from the reply's end. */
+static void test_idle_time_begins_behind_the_reply(void **state)
+{
+    static const char *const paths[] = {"/wait", "/silent"};
+    support_server *server = support_server_open((roco_http_config){.idle_timeout_s = 2});
+    int clients[2];
+    for (unsigned i = 0; i < 2; i++) {
+        char request[64];
+        snprintf(request, sizeof request, "GET %s HTTP/1.1\r\n" HOST "\r\n", paths[i]);
+        clients[i] = support_connect(server);
+        support_send(clients[i], request);
+    }
+    assert_true(support_until(&server->n_held, 2));
+    usleep(2500000);
+    support_answer_all(server);
+    for (unsigned i = 0; i < 2; i++) {
+        for (int reply = 0; reply < 2; reply++) {
+            support_reply r = support_read(clients[i], false);
+            assert_int_equal(r.status, 200);
+            assert_true(r.complete);
+            support_reply_free(&r);
+            if (reply == 0)
+                support_send(clients[i], plain_request);
+        }
+        close(clients[i]);
+    }
+    support_server_close(server);
+}
+
 static void test_connection_limit(void **state)
 {
     enum { LIMIT = 4, SURPLUS = 32 };
@@ -352,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_receive_deadline),
         cmocka_unit_test(test_idle_timeout),
+        cmocka_unit_test(test_idle_time_begins_behind_the_reply),
         cmocka_unit_test(test_connection_limit),
         cmocka_unit_test(test_taken_port),
     };
