@@ -15,10 +15,15 @@ static uint32_t count_heads(const roco_engine *engine)
     return engine->info.n_layers * engine->info.n_kv_heads;
 }
 
-/* Tokens that no policy may take, at most. */
+static uint32_t layer_of(const roco_engine *engine, uint32_t head)
+{
+    return head / engine->info.n_kv_heads;
+}
+
+/* Slots that no policy may take, at most. */
 static uint64_t guarded(const roco_cache_spec *spec)
 {
-    uint64_t n = (uint64_t)spec->sink + spec->recent;
+    uint64_t n = (uint64_t)spec->sink + spec->recent + spec->compensate;
     for (uint32_t i = 0; i < spec->n_pins; i++)
         n += spec->pins[i].end - spec->pins[i].first;
     return n;
@@ -27,7 +32,7 @@ static uint64_t guarded(const roco_cache_spec *spec)
 /* The most tokens that are of use to a head: its layer's window, or the whole sequence. */
 static uint32_t most_slots(const roco_engine *engine, const roco_cache_spec *spec, uint32_t head)
 {
-    const uint32_t window = roco_shape_window(&engine->model.shape, head / engine->info.n_kv_heads);
+    const uint32_t window = roco_shape_window(&engine->model.shape, layer_of(engine, head));
     return window > 0 && window < spec->length ? window : spec->length;
 }
 
@@ -105,11 +110,16 @@ static roco_kv_head head_make(const roco_engine *engine, const roco_cache_spec *
     const uint32_t most = most_slots(engine, spec, head);
     const uint64_t budget = head_budget(engine, spec, shares, head);
     uint64_t slots = budget + spec->uncapped < most ? budget + spec->uncapped : most;
+    const bool evicts = slots < spec->length;
+    const bool compensates =
+        evicts && spec->compensate && !roco_shape_window(&engine->model.shape, layer_of(engine, head));
     return (roco_kv_head){.budget = (uint32_t)slots,
                           .reserved =
                               budget + spec->uncapped < spec->length && budget < slots ? (uint32_t)(slots - budget) : 0,
+                          .held = compensates,
                           .victim = ROCO_NO_SLOT,
-                          .evicts = slots < spec->length,
+                          .evicts = evicts,
+                          .compensates = compensates,
                           .type = head_type(engine, spec, shares, head)};
 }
 
@@ -157,9 +167,24 @@ static roco_status check_spec(const roco_engine *engine, const roco_cache_spec *
             return roco_fail(error, ROCO_INVALID, "kv_budget",
                              "%u protected first tokens, %u newest ones and %llu pinned ones leave no room in a budget "
                              "of %u",
-                             spec->sink, spec->recent, (unsigned long long)(guarded(spec) - spec->sink - spec->recent),
-                             slots);
+                             spec->sink, spec->recent,
+                             (unsigned long long)(guarded(spec) - spec->sink - spec->recent - spec->compensate), slots);
     }
+    return ROCO_OK;
+}
+
+static roco_status check_compensation(const roco_engine *engine, const roco_cache_spec *spec, roco_error *error)
+{
+    if (!engine->backend->ops->takes_compensation)
+        return roco_fail(error, ROCO_UNSUPPORTED, "kv_compensation", "kv_compensation is not for the backend %s",
+                         engine->backend->ops->name);
+    if (spec->policy->evicts && !spec->policy->needs_statistics)
+        return roco_fail(
+            error, ROCO_INVALID, "kv_compensation",
+            "kv_compensation weighs by the attention each token drew, which kv_policy \"%s\" keeps no sum of",
+            spec->policy->name);
+    if (spec->by_rank)
+        return roco_fail(error, ROCO_INVALID, "kv_compensation", "kv_compensation needs kv_positions \"text\"");
     return ROCO_OK;
 }
 
@@ -173,7 +198,12 @@ static roco_status deal_pages(roco_engine *engine, const roco_cache_spec *spec, 
     uint32_t *table = ops->memory_open(engine->backend, page_bytes);
     cache->sequence.pages = table;
     cache->pins = calloc(spec->n_pins + 1u, sizeof *cache->pins);
-    if (!cache->pins || !cache->heads || !cache->sequence.heads || !table)
+    if (spec->compensate)
+        cache->sequence.evicted =
+            ops->memory_open(engine->backend, (size_t)cache->n_heads * roco_kv_evicted_floats(&engine->info.layout) *
+                                                  sizeof *cache->sequence.evicted);
+    if ((spec->compensate && !cache->sequence.evicted) || !cache->pins || !cache->heads || !cache->sequence.heads ||
+        !table)
         return ROCO_NO_MEMORY;
     if (spec->n_pins)
         memcpy(cache->pins, spec->pins, spec->n_pins * sizeof *cache->pins);
@@ -203,7 +233,7 @@ roco_status roco_cache_serves(const roco_engine *engine, const roco_cache_spec *
     if (spec->by_rank && !ops->takes_ranks)
         return roco_fail(error, ROCO_UNSUPPORTED, "kv_positions", "kv_positions \"cache\" is not for the backend %s",
                          ops->name);
-    return ROCO_OK;
+    return spec->compensate ? check_compensation(engine, spec, error) : ROCO_OK;
 }
 
 roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, const uint32_t *pages, roco_cache **out,
@@ -241,18 +271,19 @@ void roco_cache_close(roco_engine *engine, roco_cache *cache)
     if (!cache)
         return;
     engine->backend->ops->memory_close(engine->backend, cache->sequence.heads);
+    engine->backend->ops->memory_close(engine->backend, cache->sequence.evicted);
     engine->backend->ops->memory_close(engine->backend, (void *)cache->sequence.pages);
     free(cache->pins);
     free(cache->heads);
     free(cache);
 }
 
-/* What a head holds follows from its budget and the tokens fed, so nothing has to come back from the device. */
+/* The tokens a head holds follow from its budget and those fed, so nothing has to come back from the device. */
 static uint32_t held_by(const roco_cache *cache, const roco_kv_head *head)
 {
-    const uint32_t prompt = cache->length - cache->n_decoded, most = head->budget - head->reserved;
-    const uint32_t held = (prompt < most ? prompt : most) + cache->n_decoded;
-    return held < head->budget ? held : head->budget;
+    const uint32_t prompt = cache->length - cache->n_decoded, slots = head->budget - head->compensates;
+    const uint32_t most = slots - head->reserved, held = (prompt < most ? prompt : most) + cache->n_decoded;
+    return held < slots ? held : slots;
 }
 
 void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out)
@@ -262,7 +293,8 @@ void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out)
     for (uint32_t head = 0; head < cache->n_heads; head++) {
         const uint32_t n = held_by(cache, &cache->heads[head]);
         tokens += n;
-        held += (double)n * cache->slots[cache->type] / cache->slots[cache->heads[head].type];
+        held += (double)(n + cache->heads[head].compensates) * cache->slots[cache->type] /
+                cache->slots[cache->heads[head].type];
     }
     *out = (roco_cache_usage){.length = cache->length,
                               .held = (uint32_t)(held / cache->n_heads + 0.5),
@@ -300,9 +332,11 @@ uint32_t roco_cache_positions(const roco_engine *engine, const roco_cache *cache
         ops->download(engine->backend, &page, &cache->sequence.pages[state.first_page + slot / layout.slots],
                       sizeof page);
         const char *positions = (const char *)engine->pool + (size_t)page * layout.page_bytes;
-        ops->download(engine->backend, out + slot, positions + layout.position_offset, n * sizeof *out);
+        const uint32_t skipped = state.compensates && slot == 0; /* slot 0 is no token */
+        ops->download(engine->backend, out + slot - (state.compensates && !skipped),
+                      positions + layout.position_offset + skipped * sizeof *out, (n - skipped) * sizeof *out);
     }
-    return state.held;
+    return state.held - state.compensates;
 }
 
 static int ascending(const void *left, const void *right)

@@ -83,6 +83,8 @@ typedef struct roco_cache_spec {
     uint32_t stride;              /* prompt tokens between two evictions, 1 up to the engine's; 0: the engine's */
     bool by_rank;                 /* positions are ranks in the cache: `length` may pass n_context, slots and a stride
                                      may not. Implies uniform. */
+    bool compensate;              /* heads that evict keep one slot of their budget for the mean of what they evicted,
+                                     but those with a sliding window. The policy keeps S; not by rank. */
     bool uniform;                 /* all heads get `budget`, though the engine has a head profile */
     const uint32_t *head_budgets; /* [n_layers * n_kv_heads], layer-major: the heads' own budgets. NULL: by the engine's
                                      profile, else all equal to budget. Borrowed for the call. */
@@ -94,7 +96,8 @@ typedef struct roco_cache_spec {
  * slots are a page's at the head's type (roco_engine_slots). With a
  * head profile never more than without. */
 uint32_t roco_cache_pages(const roco_engine *engine, const roco_cache_spec *spec);
-/* Whether the backend has what the cache needs. ROCO_UNSUPPORTED, naming kv_policy or kv_positions. */
+/* Whether the backend has what the cache needs. ROCO_UNSUPPORTED, naming kv_policy, kv_positions or kv_compensation;
+ * ROCO_INVALID when the policy or positions do not go with compensation. */
 roco_status roco_cache_serves(const roco_engine *engine, const roco_cache_spec *spec, roco_error *error);
 /* Slots of one page for a head whose K and V are of that type. */
 uint32_t roco_engine_slots(const roco_engine *engine, roco_kv_type type);
@@ -119,7 +122,8 @@ void roco_cache_measure(const roco_cache *cache, roco_cache_usage *out);
  * device. */
 double roco_cache_evicted_mass(const roco_engine *engine, const roco_cache *cache);
 
-/* What one head holds: positions into out[budget], returns how many. For traces, tests and a later live view. */
+/* What one head holds: positions into out[budget], returns how many; without a slot that compensates. For traces, tests
+ * and a later live view. */
 uint32_t roco_cache_positions(const roco_engine *engine, const roco_cache *cache, uint32_t layer, uint32_t head,
                               int32_t *out);
 /* Checks the slots against the invariants (dense, positions distinct and below length, held <= budget); aborts when

@@ -71,14 +71,17 @@ static roco_status add(roco_eval_cases *cases, roco_eval_case one, roco_error *e
 /* What the flags say, read. */
 typedef struct plan {
     uint32_t budgets[MOST_NUMBERS], n_budgets, strides[MOST_NUMBERS], n_strides;
-    bool by_rank, profile, uniform;
+    bool by_rank, compensate, profile, uniform;
 } plan;
 
 static roco_status read_plan(const roco_eval_setup *setup, const roco_eval_cases *cases, plan *p, roco_error *error)
 {
-    *p = (plan){.by_rank = strcmp(cases->positions, "cache") == 0};
+    *p =
+        (plan){.by_rank = strcmp(cases->positions, "cache") == 0, .compensate = strcmp(cases->compensation, "on") == 0};
     if (!p->by_rank && strcmp(cases->positions, "text") != 0)
         return roco_fail(error, ROCO_INVALID, "positions", "--positions must be text or cache");
+    if (!p->compensate && strcmp(cases->compensation, "off") != 0)
+        return roco_fail(error, ROCO_INVALID, "compensation", "--compensation must be on or off");
     roco_status status = roco_eval_read_numbers("budgets", cases->budgets, LEAST_BUDGET, INT32_MAX, MOST_NUMBERS,
                                                 p->budgets, &p->n_budgets, error);
     if (!status)
@@ -103,7 +106,8 @@ static roco_status add_policy(roco_eval_cases *cases, const roco_policy *policy,
                                                   .budget = p->budgets[b],
                                                   .uniform = uniform != 0,
                                                   .stride = p->strides[s],
-                                                  .by_rank = p->by_rank},
+                                                  .by_rank = p->by_rank,
+                                                  .compensate = p->compensate},
                                  error);
     return status;
 }
@@ -170,5 +174,6 @@ roco_cache_spec roco_eval_case_spec(const roco_eval_setup *setup, const roco_eva
                              .recent = (uint32_t)setup->options.kv_recent,
                              .stride = c->stride,
                              .by_rank = c->by_rank,
+                             .compensate = c->compensate,
                              .uniform = c->uniform};
 }

@@ -12,13 +12,14 @@ typedef struct roco_eval_case {
     bool uniform;    /* all heads alike; else by the engine's profile */
     uint32_t stride; /* tokens between two evictions of a prompt; 0: --evict-stride */
     bool by_rank;    /* positions are ranks in the cache */
+    bool compensate; /* a slot stands for what was evicted */
 } roco_eval_case;
 
 #define ROCO_MAX_CASES 512u
 
 typedef struct roco_eval_cases {
     /* from flags */
-    const char *policies, *budgets, *heads, *strides, *positions;
+    const char *policies, *budgets, *heads, *strides, *positions, *compensation;
     /* made of them */
     roco_eval_case *list; /* owned */
     uint32_t n;
@@ -27,7 +28,8 @@ typedef struct roco_eval_cases {
 /* Rows of a table of flags that fill `cases`; its defaults are set by ROCO_EVAL_CASES_DEFAULT. */
 #define ROCO_EVAL_CASES_DEFAULT                                                                                        \
     {                                                                                                                  \
-        .policies = "full,roco", .budgets = "512,256,128", .heads = "both", .strides = "", .positions = "text"         \
+        .policies = "full,roco", .budgets = "512,256,128", .heads = "both", .strides = "", .positions = "text",        \
+        .compensation = "off"                                                                                          \
     }
 /* clang-format off */
 #define ROCO_EVAL_CASES_FLAGS(cases)                                                                    \
@@ -36,7 +38,8 @@ typedef struct roco_eval_cases {
     {"heads", &(cases).heads, NULL, 0, 0, "how a budget is spent: profile, uniform or both (both)"},    \
     {"strides", &(cases).strides, NULL, 0, 0,                                                           \
      "prompt tokens between two evictions, at most --evict-stride (that)"},                             \
-    {"positions", &(cases).positions, NULL, 0, 0, "text, or cache: ranks among the tokens held (text)"}
+    {"positions", &(cases).positions, NULL, 0, 0, "text, or cache: ranks among the tokens held (text)"}, \
+    {"compensation", &(cases).compensation, NULL, 0, 0, "on: one slot stands for what was evicted (off)"}
 /* clang-format on */
 
 /* Reads the flags, and finds a head profile when one is used. ROCO_INVALID names the flag. Free with

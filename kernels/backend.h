@@ -45,6 +45,7 @@ typedef struct roco_kv_head {
     float victim_mass;   /* p that the last query paid to `victim`; 0 where nothing is kept for the policy */
     float evicted_mass;  /* the sum over the tokens a policy evicted of p that the last query before paid */
     bool evicts;         /* false: the budget holds prompt + max_tokens, so no statistics are kept */
+    bool compensates;    /* slot 0 stands for all tokens evicted; then held starts at 1 */
     roco_kv_type type;   /* of its K and V, which says how many slots its pages have: roco_kv_layout_of */
 } roco_kv_head;
 
@@ -53,6 +54,8 @@ typedef struct roco_kv_sequence {
     const roco_policy *policy;
     bool by_rank; /* q and k come unrotated and are rotated by rank: a token's is the number of older ones in the head's
                      cache, a row's the number of those it sees before itself */
+    float *evicted; /* [n_layers * n_kv_heads][roco_kv_evicted_floats] device memory, zeroed at first: of heads that
+                       compensate, the sums over evicted tokens of S K, S V and S, and their number; NULL without any */
     uint32_t sink, recent;
     const roco_pin *pins; /* [n_pins] host memory */
     uint32_t n_pins;
@@ -156,8 +159,9 @@ typedef struct roco_backend_config {
 
 typedef struct roco_backend_ops {
     const char *name;
-    bool takes_ranks; /* attention knows sequences by rank */
-    bool takes_types; /* a head's K and V may be of another type than the pool's */
+    bool takes_ranks;        /* attention knows sequences by rank */
+    bool takes_types;        /* a head's K and V may be of another type than the pool's */
+    bool takes_compensation; /* attention knows heads that compensate */
     /* Has attention a twin of the policy? NULL: of every one. */
     bool (*knows_policy)(const roco_backend *backend, const roco_policy *policy);
 

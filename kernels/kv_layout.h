@@ -36,6 +36,9 @@ typedef enum roco_kv_type { ROCO_KV_F16, ROCO_KV_F32, ROCO_KV_Q8, ROCO_KV_Q4 } r
 #define ROCO_KV_BLOCK   32u /* components that share a scale */
 #define ROCO_NO_SLOT    0xffffffffu
 
+/* Of the slot that stands for evicted tokens: before all others. */
+#define ROCO_COMPENSATION_POSITION (-1)
+
 typedef struct roco_kv_layout {
     roco_kv_type type;
     uint32_t key_dim, value_dim;                                       /* components of one head's K and V */
@@ -124,6 +127,12 @@ static inline roco_kv_layout roco_kv_layout_make(roco_kv_type type, uint32_t key
 static inline roco_kv_layout roco_kv_layout_of(const roco_kv_layout *pool, roco_kv_type type)
 {
     return type == pool->type ? *pool : roco_kv_layout_in(type, pool->key_dim, pool->value_dim, pool->page_bytes);
+}
+
+/* Floats that a head keeps of the tokens it evicted: sums of K and of V, of their weights, and a count. */
+static inline uint32_t roco_kv_evicted_floats(const roco_kv_layout *layout)
+{
+    return layout->key_dim + layout->value_dim + 2u;
 }
 
 /* The page of that index, and its arrays. K is at the page's start. */

@@ -30,6 +30,7 @@ roco_cache_spec roco_job_spec(const roco_job *job)
         .recent = job->recent,
         .stride = job->stride,
         .by_rank = job->by_rank,
+        .compensate = job->compensate,
         .uniform = job->uniform,
         .uncapped = job->uncapped,
         .pins = job->pins,
@@ -70,11 +71,12 @@ static roco_status check_cache(const roco_engine *engine, roco_job *job, roco_er
     uint64_t pinned = 0;
     for (uint32_t i = 0; i < job->n_pins; i++)
         pinned += job->pins[i].end - job->pins[i].first;
-    if (job->policy->evicts && pinned + job->sink + job->recent >= job->budget)
+    if (job->policy->evicts && pinned + job->sink + job->recent + job->compensate >= job->budget)
         return roco_fail(error, ROCO_INVALID, "kv_budget",
                          "kv_budget is %u; it must be more than kv_sink, kv_recent and the pinned tokens together, "
-                         "which are %u, %u and %llu",
-                         job->budget, job->sink, job->recent, (unsigned long long)pinned);
+                         "which are %u, %u and %llu%s",
+                         job->budget, job->sink, job->recent, (unsigned long long)pinned,
+                         job->compensate ? ", and one slot for kv_compensation" : "");
     roco_cache_spec spec = roco_job_spec(job);
     roco_status status = roco_cache_serves(engine, &spec, error);
     if (status)

@@ -64,6 +64,7 @@ typedef struct roco_job {
     uint32_t n_pins;            /* prompt tokens that are never evicted; ranges that do not overlap */
     uint32_t stride;            /* prompt tokens between two evictions; 0: the engine's */
     bool by_rank;               /* positions are ranks in the cache: n_prompt + max_tokens may pass n_context */
+    bool compensate;            /* heads keep a slot for the mean of what they evicted */
     bool uniform;               /* every head gets `budget`, whatever the engine's head profile says */
     uint64_t arrival_ns;        /* roco_now_ns() when the request came in */
     uint64_t queue_deadline_ns; /* must be admitted by then; 0: no limit */

@@ -164,6 +164,7 @@ static roco_status fill_cache(const reader *r, roco_job *job)
     job->recent = (uint32_t)(params->kv_recent == ROCO_ABSENT ? options->kv_recent : params->kv_recent);
     job->uniform = params->kv_heads == ROCO_KV_HEADS_UNIFORM;
     job->by_rank = params->kv_by_rank;
+    job->compensate = params->kv_compensation;
     if (params->kv_heads == ROCO_KV_HEADS_PROFILE && !r->model->has_profile)
         return roco_fail(&r->problem->error, ROCO_INVALID, "kv_heads",
                          "kv_heads is \"profile\", but the server has no head profile");

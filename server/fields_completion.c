@@ -286,6 +286,7 @@ const roco_field roco_completion_fields[] = {
            "what a token's position is: its place in the text, or among the tokens that a head still holds; with "
            "`cache` a stream may go on past the context",
            .schema = "{'enum':['text','cache']}"),
+    BOOLEAN("kv_compensation", kv_compensation, "one slot of each head stands for the mean of what it evicted"),
     INTEGER("kv_stride", kv_stride, 1, 65536, "`--evict-stride`",
             "prompt tokens between two evictions, at most `--evict-stride`"),
 

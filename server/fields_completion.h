@@ -91,6 +91,7 @@ typedef struct roco_completion_params {
     uint32_t pin_roles; /* bit r: roco_roles[r] */
     int64_t kv_stride;  /* ROCO_ABSENT: the server's */
     bool kv_by_rank;    /* `kv_positions` is "cache" */
+    bool kv_compensation;
 } roco_completion_params;
 
 /* For other readers: the answer must be of this kind; ROCO_INVALID when another field has said something already. */

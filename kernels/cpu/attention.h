@@ -6,6 +6,7 @@
  *   attention_slot.c       tokens in and out of pages
  *   attention_vectors.c    keys and values as policies see them
  *   attention_rank.c       rotation by rank in the cache
+ *   attention_compensation.c  one slot for all that was evicted
  *   attention_statistics.c what is kept of the weights for the policy
  *   attention_<isa>.c      the kernels
  *
@@ -78,7 +79,7 @@ typedef struct roco_attention_worker {
     double *policy_scratch;    /* [2 columns] */
     uint32_t *order, *victims; /* [columns] */
     uint32_t *inside;          /* [columns] those that a sliding window still covers */
-    float *block;              /* [key_dim or value_dim][ROCO_POLICY_BLOCK] what a policy reads */
+    float *block;              /* [key_dim or value_dim][ROCO_POLICY_BLOCK] what a policy reads, or a key and a value */
     double *vector;            /* [key_dim or value_dim] */
 } roco_attention_worker;
 
@@ -177,7 +178,17 @@ void roco_rank_rotate(const roco_rank_rope *rope, uint32_t rank, float *x);
 void roco_rank_scores(const roco_attention_job *job, const roco_attention_span *span, uint32_t page, uint32_t n_rows,
                       float *scores, size_t stride);
 
-/* attention_slot.c. `slot` counts from the page's start. */
+/* attention_compensation.c: for heads that compensate; `page` is the head's first, of which slot 0 is written. `add`
+ * takes in a token that is being evicted, before its slot is used again; `store` makes the means. */
+void roco_compensation_open(const roco_attention_job *job, unsigned char *page);
+void roco_compensation_add(const roco_attention_job *job, const unsigned char *page, uint32_t slot);
+void roco_compensation_store(const roco_attention_job *job, unsigned char *page);
+/* What its logit is raised by; minus infinity while nothing is evicted. */
+float roco_compensation_logit(const roco_attention_job *job);
+
+/* attention_slot.c. `slot` counts from the page's start. Statistics begin at 0. */
+void roco_slot_write(const roco_attention_job *job, const float *k, const float *v, unsigned char *page, uint32_t slot,
+                     int32_t position);
 void roco_slot_put(const roco_attention_job *job, uint32_t chunk_row, unsigned char *page, uint32_t slot);
 void roco_slot_copy(const roco_kv_layout *layout, unsigned char *from, uint32_t from_slot, unsigned char *to,
                     uint32_t to_slot);

@@ -99,10 +99,13 @@ static void weights(const roco_attention_job *job, const roco_attention_span *sp
     }
     for (uint32_t page = 0; page < PAGES_AHEAD; page++)
         fetch_values(job, page, b->n_pages);
+    const float raise = job->head->compensates ? roco_compensation_logit(job) : 0;
     for (uint32_t r = 0; r < b->n_rows; r++) {
         float *row = scores + r * b->scores_stride;
         if (job->args->softcap > 0)
             cap(row, b->n_columns, job->args->softcap);
+        if (job->head->compensates)
+            row[0] += raise;
         if (job->args->window > 0 && job->head->evicts)
             mask_outside_window(job, row, b->n_pages, (int64_t)job->chunk->position + b->first + r / b->n_group);
         mask(row, span->old, span->base);

@@ -211,12 +211,18 @@ static void put_tokens(const roco_attention_job *job)
     roco_kv_head *head = job->head;
     uint32_t slots = job->layout.slots, n_rows = job->chunk->n_rows;
     ROCO_CHECK(n_rows == 1 || !job->chunk->decode);
+    if (head->compensates && job->chunk->position == 0)
+        roco_compensation_open(job, page_of(job, 0));
     if (is_staged(job)) {
         for (uint32_t i = 0; i < n_rows; i++)
             roco_slot_put(job, i, staged_page(job, i), i % slots);
     } else if (head->evicts && head->held == head->budget) {
         ROCO_CHECK(head->victim < head->held);
         head->evicted_mass += head->victim_mass;
+        if (head->compensates) {
+            roco_compensation_add(job, page_of(job, head->victim), head->victim % slots);
+            roco_compensation_store(job, page_of(job, 0));
+        }
         roco_slot_put(job, 0, page_of(job, head->victim), head->victim % slots);
     } else {
         /* A plain head is only ever appended to: slots are in position order, and a row sees those before its own. */
@@ -275,6 +281,18 @@ static void commit_stride(const roco_attention_job *job, uint32_t surplus)
     head->held = free_slot;
 }
 
+/* Before the victims' slots are used again. Columns of the stride begin at span->base. */
+static void compensate(const roco_attention_job *job, const roco_attention_span *span, uint32_t surplus)
+{
+    const roco_attention_worker *w = job->worker;
+    const uint32_t slots = job->layout.slots;
+    for (uint32_t i = 0; i < surplus; i++) {
+        const uint32_t victim = w->victims[i], column = victim + (victim < span->old ? 0 : span->base - span->old);
+        roco_compensation_add(job, w->pages[column / slots], column % slots);
+    }
+    roco_compensation_store(job, page_of(job, 0));
+}
+
 static void evict_surplus(const roco_attention_job *job, const roco_attention_span *span, uint32_t n_pages)
 {
     roco_attention_worker *w = job->worker;
@@ -286,6 +304,8 @@ static void evict_surplus(const roco_attention_job *job, const roco_attention_sp
         memmove(w->sum + span->old, w->sum + span->base, span->n_rows * sizeof *w->sum);
         memmove(w->sum_sq + span->old, w->sum_sq + span->base, span->n_rows * sizeof *w->sum_sq);
         job->head->evicted_mass += select_victims(job, span, n, surplus);
+        if (job->head->compensates)
+            compensate(job, span, surplus);
     }
     commit_stride(job, surplus);
 }

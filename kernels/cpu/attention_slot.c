@@ -81,13 +81,10 @@ static void put_value(const roco_attention_job *job, const float *v, unsigned ch
         memcpy((float *)roco_kv_values(l, page) + slot * l->value_dim, v, l->value_dim * sizeof *v);
 }
 
-void roco_slot_put(const roco_attention_job *job, uint32_t chunk_row, unsigned char *page, uint32_t slot)
+void roco_slot_write(const roco_attention_job *job, const float *k, const float *v, unsigned char *page, uint32_t slot,
+                     int32_t position)
 {
-    const roco_attention *args = job->args;
     const roco_kv_layout *l = &job->layout;
-    size_t row = (size_t)job->chunk->row + chunk_row;
-    const float *k = args->k + (row * args->n_kv_heads + job->kv_head) * l->key_dim;
-    const float *v = args->v + (row * args->n_kv_heads + job->kv_head) * l->value_dim;
     if (roco_kv_type_is_quantized(l->type)) {
         put_coded_key(job, k, page, slot);
         put_coded_value(job, v, page, slot);
@@ -95,9 +92,17 @@ void roco_slot_put(const roco_attention_job *job, uint32_t chunk_row, unsigned c
         put_key(job, k, page, slot);
         put_value(job, v, page, slot);
     }
-    roco_kv_positions(l, page)[slot] = job->chunk->position + (int32_t)chunk_row;
+    roco_kv_positions(l, page)[slot] = position;
     roco_kv_sums(l, page)[slot] = 0;
     roco_kv_sums_sq(l, page)[slot] = 0;
+}
+
+void roco_slot_put(const roco_attention_job *job, uint32_t chunk_row, unsigned char *page, uint32_t slot)
+{
+    const roco_attention *args = job->args;
+    const size_t row = ((size_t)job->chunk->row + chunk_row) * args->n_kv_heads + job->kv_head;
+    roco_slot_write(job, args->k + row * job->layout.key_dim, args->v + row * job->layout.value_dim, page, slot,
+                    job->chunk->position + (int32_t)chunk_row);
 }
 
 /* Columns `from` and `to` of n lines of `slots` elements. */

@@ -93,6 +93,7 @@ static const roco_backend_ops cpu_ops = {
     .name = "cpu",
     .takes_ranks = true,
     .takes_types = true,
+    .takes_compensation = true,
     .close = cpu_close,
     .describe = cpu_describe,
     .weight_bytes = cpu_weight_bytes,

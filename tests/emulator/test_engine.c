@@ -246,6 +246,15 @@ static void test_refusals(void **state)
     roco_error error;
     assert_int_equal(roco_engine_open(&config, &s.engine, &error), ROCO_UNSUPPORTED);
     assert_string_equal(error.field, "device");
+    config.device = 0;
+    assert_int_equal(roco_engine_open(&config, &s.engine, &error), ROCO_OK);
+    const roco_cache_spec spec = {
+        .policy = roco_policy_find("roco"), .budget = 64, .length = 100, .sink = 4, .recent = 10, .compensate = true};
+    const uint32_t pages[64] = {0};
+    roco_cache *cache;
+    assert_int_equal(roco_cache_open(s.engine, &spec, pages, &cache, &error), ROCO_UNSUPPORTED);
+    assert_string_equal(error.field, "kv_compensation");
+    roco_engine_close(s.engine);
     roco_source_close(source);
     unlink(path);
 }

@@ -131,6 +131,18 @@ def test_strides(server, data):
     assert texts[64] == complete(server, **body)["choices"][0]["text"] and len(set(texts.values())) == 3
 
 
+def test_compensation(server, data):
+    """The slot counts in the budget, and a policy that sums no attention cannot have it."""
+    body = dict(prompt=json.load(open(data / "doc.smollm2-ids.json"))[:700], max_tokens=20, kv_budget=64, kv_heads="uniform")
+    plain, on = complete(server, **body), complete(server, **body, kv_compensation=True)
+    assert on["usage"]["kv"]["held"] == 64 and on["usage"]["kv"]["evicted"] == plain["usage"]["kv"]["evicted"] + 1 == 700 + 19 - 63
+    assert on["choices"][0]["text"] != plain["choices"][0]["text"]
+    assert on["choices"] == complete(server, **body, kv_compensation=True)["choices"]
+    for wrong in ({"kv_compensation": "yes"}, {"kv_policy": "tova"}, {"kv_positions": "cache"}):
+        refused = requests.post(server.url + "/v1/completions", json={**body, "kv_compensation": True, **wrong}, timeout=10)
+        assert refused.status_code == 400 and refused.json()["error"]["param"] == "kv_compensation", refused.text
+
+
 def test_evicted_mass(server, data):
     body = dict(prompt=json.load(open(data / "doc.smollm2-ids.json"))[:1500], max_tokens=40, kv_heads="uniform")
     mass = lambda **kw: complete(server, **body, **kw)["usage"]["kv"]["evicted_mass"]

@@ -146,6 +146,8 @@ def test_profile_command(roco, model, tmp_path):
     (["eval", "recall", "MODEL", "--text", "TEXT", "--depth", "3500", "--filler", "4000"], "context"),
     (["eval", "ppl", "MODEL", "--text", "TEXT", "--strides", "65"], "'65'"),
     (["eval", "ppl", "MODEL", "--text", "TEXT", "--positions", "rank"], "--positions"),
+    (["eval", "ppl", "MODEL", "--text", "TEXT", "--compensation", "yes"], "--compensation"),
+    (["eval", "ppl", "MODEL", "--text", "TEXT", "--policies", "tova", "--compensation", "on"], "tova"),
     (["eval", "passkey", "MODEL", "--lengths", "100"], "'100'"),
     (["eval", "passkey", "MODEL", "--depths", "101"], "'101'"),
     (["eval", "agree", "MODEL"], "--prompts"),

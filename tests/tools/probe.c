@@ -27,7 +27,7 @@ typedef struct options {
     const char *model, *ids, *policy, *head_budgets, *precision, *kv_type, *isa, *rope_scaling, *rope_factor, *logits,
         *kept, *profile;
     uint32_t tokens, decode, budget, stride, threads, step_tokens, company;
-    bool nll, mass, by_rank;
+    bool nll, mass, by_rank, compensate;
 } options;
 
 typedef struct totals {
@@ -101,11 +101,12 @@ static options parse(int argc, char **argv)
     o.ids = argv[2];
     for (int i = 3; i < argc; i++) {
         const bool nll = !strcmp(argv[i], "--nll"), mass = !strcmp(argv[i], "--mass");
-        const bool by_rank = !strcmp(argv[i], "--by-rank");
-        bool known = nll || mass || by_rank;
+        const bool by_rank = !strcmp(argv[i], "--by-rank"), compensate = !strcmp(argv[i], "--compensate");
+        bool known = nll || mass || by_rank || compensate;
         o.nll |= nll;
         o.mass |= mass;
         o.by_rank |= by_rank;
+        o.compensate |= compensate;
         for (size_t r = 0; !known && r < sizeof rows / sizeof rows[0]; r++) {
             if (strcmp(argv[i], rows[r].name) || i + 1 >= argc)
                 continue;
@@ -260,6 +261,7 @@ static void run(roco_engine *engine, const options *o)
                             .budget = o->budget,
                             .length = n,
                             .by_rank = o->by_rank,
+                            .compensate = o->compensate,
                             .sink = 4,
                             .recent = 10,
                             .head_budgets = (const uint32_t *)head_budgets};
