@@ -52,6 +52,14 @@ def test_the_data_source_exists():
     assert all(panel["datasource"]["uid"] == uid for panel in dashboard()["panels"])
 
 
+def test_compose_takes_its_file():
+    command = ["docker", "compose", "-f", DOCKER / "compose.yaml", "config", "--quiet"]
+    if not shutil.which("docker") or subprocess.run([*command[:2], "version"], capture_output=True).returncode != 0:
+        pytest.skip("docker compose is not installed")
+    check = subprocess.run(command, capture_output=True, text=True)
+    assert check.returncode == 0 and not check.stderr, check.stderr
+
+
 def test_compose_mounts_what_is_there():
     mounts = re.findall(r"(\./[\w./-]+):/", (DOCKER / "compose.yaml").read_text())
     assert len(mounts) == 4 and all((DOCKER / mount).exists() for mount in mounts)

@@ -51,11 +51,16 @@ def test_variables_are_options(options, path):
     assert names and set(names) <= known, set(names) - known
 
 
-def test_the_unit(build):
+def test_the_unit(build, tmp_path):
     unit = (build / "roco.service").read_text()
     assert "@" not in re.sub("@(system-service|privileged)", "", unit)
     if not shutil.which("systemd-analyze"):
         pytest.skip("systemd is not installed")
+    (tmp_path / "roco.service").write_text(re.sub("ExecStart=\\S+", f"ExecStart={build}/roco", unit))  # where there is one
+    shutil.copy(ROOT / "packaging/roco.socket", tmp_path)
+    verified = run("systemd-analyze", "verify", "--man=no", tmp_path / "roco.service", tmp_path / "roco.socket")
+    ours = [line for line in verified.stderr.splitlines() if "roco" in line]
+    assert not ours, ours
     exposure = run("systemd-analyze", "security", "--offline=true", "--threshold=20", build / "roco.service")
     assert exposure.returncode == 0, exposure.stdout[-2000:]
 
