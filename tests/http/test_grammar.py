@@ -101,7 +101,6 @@ def test_with_other_fields(server):
     ({"regex": "a", "guided_choice": ["b"]}, "guided_choice", "give one of them"),
     ({"regex": "a", "ignore_eos": True}, "ignore_eos", "opposite"), ({"regex": "(" * 5000}, "regex", "nested"),
     ({"structured_outputs": {"regexp": "a"}}, "structured_outputs", "json, regex"), ({"grammar": "root ::= x"}, "grammar", "not defined"),
-    ({"regex": "a", "tools": [{"type": "function", "function": {"name": "f"}}]}, "regex", "tools"),
     ({"regex": "a" * 300000}, "regex", "262144"),
     ({"json_schema": {"$defs": {"n": {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"]}},
                       "$ref": "#/$defs/n"}}, "json_schema", "no text")], ids=lambda v: str(v)[:30])
