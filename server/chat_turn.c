@@ -84,7 +84,7 @@ static bool is_text(const char *known, const char *data, size_t size)
 static roco_argument_kind find_kind(const roco_buffer *texts, const char *name, size_t name_size, const char *key,
                                     size_t key_size)
 {
-    const char *end = texts->data + texts->size;
+    const char *end = texts->size ? texts->data + texts->size : NULL;
     for (const char *at = texts->data; at < end;) {
         const char *function = at + 1, *argument = function + strlen(function) + 1;
         if (is_text(function, name, name_size) && is_text(argument, key, key_size))

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 
+import numpy
 import pytest
 import requests
 from conftest import ROOT
@@ -82,6 +83,16 @@ def test_numbers_in_replies_are_plain_integers(tiny):
         reply = re.sub(r'"evicted_mass":0\.\d{4}', '"evicted_mass":0', reply)  # a share, and written as one
         json.loads(reply, parse_float=lambda text: pytest.fail(f"{text} is no plain integer"))
         assert begin - 60 <= json.loads(reply).get("created", begin) <= begin + 60
+
+
+def test_a_log_probability_reads_back_as_the_same_float(tiny):
+    """As many digits as a float has, and no others."""
+    reply = post(tiny, dict(prompt="qxq", max_tokens=60, logprobs=5, echo=True, ignore_eos=True)).text
+    entries = json.loads(reply, parse_float=str)["choices"][0]["logprobs"]
+    values = [v for top in entries["top_logprobs"][1:] for v in top.values()] + entries["token_logprobs"][1:]
+    texts = [v for v in values if isinstance(v, str)]
+    assert len(texts) > 300 and all(format(float(numpy.float32(text)), ".9g") == text for text in texts)
+    assert len(set(texts)) > 100 and any(len(text) > 9 for text in texts)
 
 
 @pytest.mark.parametrize("body", [b"[" * 100000, b'{"prompt":' * 50000, b'{"prompt":"a","x":' + b"[" * 100000,
