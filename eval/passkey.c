@@ -59,7 +59,7 @@ static roco_status append_filler(const passkey *p, size_t n, roco_ids *ids, roco
     roco_status status = append(p, filler, 0, &one, error);
     const size_t size = one.size;
     roco_ids_free(&one);
-    for (size_t done = 0; !status && done + size <= n; done += size)
+    for (size_t done = 0; !status && size && done + size <= n; done += size)
         status = append(p, filler, 0, ids, error);
     return status;
 }

@@ -154,6 +154,7 @@ void roco_http_on_completed(void *cls, struct MHD_Connection *connection, void *
     *(exchange->previous ? &exchange->previous->next : &http->exchanges) = exchange->next;
     if (exchange->next)
         exchange->next->previous = exchange->previous;
+    http->body_bytes -= exchange->body.size;
     exchange->connection = NULL;
     exchange->client = NULL;
     if (exchange->response) {
@@ -190,6 +191,13 @@ const char *roco_exchange_body(const roco_exchange *exchange, size_t *size)
 {
     *size = exchange->body.size;
     return exchange->body.data ? exchange->body.data : "";
+}
+
+void roco_exchange_drop_body(roco_exchange *exchange)
+{
+    if (exchange->connection) /* else it counts no more */
+        exchange->http->body_bytes -= exchange->body.size;
+    roco_buffer_free(&exchange->body);
 }
 
 const char *roco_exchange_id(const roco_exchange *exchange)

@@ -38,8 +38,8 @@ typedef struct roco_route {
 
 typedef struct roco_http_config {
     const char *host;
-    uint16_t port; /* 0: any */
-    uint64_t max_body;
+    uint16_t port;     /* 0: any */
+    uint64_t max_body; /* of one request; 32 times that of all that were not dropped yet */
     uint32_t max_connections;
     uint32_t idle_timeout_s;          /* idle keep-alive, and silent or non-reading clients */
     uint32_t receive_timeout_s;       /* total time a request may take to arrive */
@@ -73,6 +73,8 @@ roco_method roco_exchange_method(const roco_exchange *exchange);
 const char *roco_exchange_path(const roco_exchange *exchange);
 const char *roco_exchange_header(const roco_exchange *exchange, const char *name); /* NULL when absent */
 const char *roco_exchange_body(const roco_exchange *exchange, size_t *size);       /* NUL-terminated for convenience */
+/* The body was read: its memory goes. An answer may take minutes, and all bodies share a limit. */
+void roco_exchange_drop_body(roco_exchange *exchange);
 /* "req-<16 hex>": in the X-Request-Id reply header, the log and the trace; a client's own X-Request-Id is taken when it
  * is 1..128 characters of [A-Za-z0-9._-]. */
 const char *roco_exchange_id(const roco_exchange *exchange);

@@ -80,6 +80,7 @@ struct roco_http {
     const roco_route *routes;
     void *context;
     uint64_t max_body;
+    uint64_t body_bytes;    /* of bodies held, at most BODIES_AT_ONCE (request.c) times max_body */
     char over_max_body[80]; /* the words for it */
     uint32_t max_connections;
     uint64_t idle_timeout_ms, receive_timeout_ms;

@@ -6,6 +6,8 @@
 
 /* Body bytes read and dropped beyond the limit in the hope that the client ends and reads its 413. */
 enum { OVERRUN = 256 * 1024 };
+/* What all bodies may hold, in the largest ones there may be: else each connection could fill the memory of one. */
+enum { BODIES_AT_ONCE = 32 };
 
 static const roco_route *find_path(const roco_route *routes, const char *target)
 {
@@ -66,7 +68,7 @@ static enum MHD_Result take_body(roco_exchange *exchange, const char *data, size
     if (exchange->received > http->max_body) {
         /* Only a chunked body gets here; its reply must wait for the last call of the request, if that ever comes. */
         exchange->refusal = (roco_refusal){413, "body_too_large", http->over_max_body};
-        roco_buffer_free(&exchange->body);
+        roco_exchange_drop_body(exchange);
         if (exchange->received - http->max_body > OVERRUN) {
             roco_http_send_raw_error(exchange->client, 413, exchange->refusal.code, exchange->refusal.message);
             return MHD_NO;
@@ -74,10 +76,13 @@ static enum MHD_Result take_body(roco_exchange *exchange, const char *data, size
     }
     if (exchange->refusal.status != 0)
         return MHD_YES;
-    if (roco_buffer_append(&exchange->body, data, size) != ROCO_OK) {
-        exchange->refusal = (roco_refusal){503, "out_of_memory", "no memory for the request body"};
-        roco_buffer_free(&exchange->body);
+    if (http->body_bytes + size > BODIES_AT_ONCE * http->max_body ||
+        roco_buffer_append(&exchange->body, data, size) != ROCO_OK) {
+        exchange->refusal = (roco_refusal){503, "out_of_memory", "no memory for the request body now"};
+        roco_exchange_drop_body(exchange);
+        return MHD_YES;
     }
+    http->body_bytes += size;
     return MHD_YES;
 }
 

@@ -7,15 +7,23 @@ static void run_on_pool(uv_work_t *work)
     task->run(task);
 }
 
+/* What was read of the body is in the task's own struct. */
+static void finish(roco_task *task)
+{
+    roco_buffer_free(&task->copy);
+    task->body = NULL;
+    if (task->exchange)
+        roco_exchange_drop_body(task->exchange);
+    task->done(task);
+}
+
 static void on_done(uv_work_t *work, int status)
 {
     (void)status; /* nothing cancels the work, so it always ran */
     roco_task *task = work->data;
     roco_app *app = task->app;
-    roco_buffer_free(&task->copy);
-    task->body = NULL;
     app->n_tasks--;
-    task->done(task);
+    finish(task);
     roco_app_settle(app);
 }
 
@@ -60,7 +68,5 @@ void roco_task_start(roco_task *task, roco_app *app, roco_exchange *exchange)
         task->on_pool = true; /* there is none: what takes long is done here */
         task->run(task);
     }
-    roco_buffer_free(&task->copy);
-    task->body = NULL;
-    task->done(task);
+    finish(task);
 }

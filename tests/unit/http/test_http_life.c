@@ -308,6 +308,52 @@ static void test_idle_time_begins_behind_the_reply(void **state)
     support_server_close(server);
 }
 
+/* Until the daemon has nothing to do: it stands still between two looks of the loop. */
+static void wait_for_quiet(support_server *server)
+{
+    unsigned long before;
+    do {
+        before = server->n_runs;
+        usleep(1000);
+        support_refresh(server);
+    } while (server->n_runs != before);
+}
+
+/* Bodies that wait for their ends hold as much as 32 of the largest; more are told to come back. */
+static void test_bodies_share_a_limit(void **state)
+{
+    enum { BODIES = 32, SIZE = 64 * 1024, PART = SIZE - 1 };
+    static char part[PART];
+    static const char head[] = "POST /plain HTTP/1.1\r\n" HOST "Content-Length: 65536\r\n\r\n";
+    support_server *server = support_server_open((roco_http_config){.max_body = SIZE});
+    int clients[BODIES + 1];
+    memset(part, 'b', PART);
+    for (int i = 0; i <= BODIES; i++) {
+        clients[i] = support_connect(server);
+        support_send(clients[i], head);
+        support_send_bytes(clients[i], part, PART);
+        wait_for_quiet(server); /* this one's part has arrived */
+    }
+    support_send(clients[BODIES], "b");
+    support_reply r = support_read(clients[BODIES], false);
+    assert_int_equal(r.status, 503);
+    assert_non_null(strstr(r.head, "Retry-After"));
+    support_reply_free(&r);
+    support_send(clients[0], "b");
+    r = support_read(clients[0], false);
+    assert_int_equal(r.status, 200);
+    support_reply_free(&r);
+    support_send(clients[0], head);
+    support_send_bytes(clients[0], part, PART);
+    support_send(clients[0], "b");
+    r = support_read(clients[0], false);
+    assert_int_equal(r.status, 200);
+    support_reply_free(&r);
+    for (int i = 0; i <= BODIES; i++)
+        close(clients[i]);
+    support_server_close(server);
+}
+
 static void test_connection_limit(void **state)
 {
     enum { LIMIT = 4, SURPLUS = 32 };
@@ -382,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_receive_deadline),
         cmocka_unit_test(test_idle_timeout),
         cmocka_unit_test(test_idle_time_begins_behind_the_reply),
+        cmocka_unit_test(test_bodies_share_a_limit),
         cmocka_unit_test(test_connection_limit),
         cmocka_unit_test(test_taken_port),
     };
