@@ -28,7 +28,8 @@ typedef struct roco_options {
     int64_t context;           /* tokens; 0: what the model was made for */
 
     /* KV pool and eviction */
-    int64_t kv_pool_bytes;      /* default 2 GiB; used when kv_pool_tokens is 0 */
+    int64_t kv_pool_bytes;      /* default 2 GiB; used when kv_pool_tokens and kv_pool_share are 0 */
+    const char *kv_pool_share;  /* of the memory that is free; a number, "0" none */
     int64_t kv_pool_tokens;     /* tokens of full cache over all layers and heads; 0: by bytes */
     int64_t kv_budget;          /* tokens, for requests that name none */
     int64_t kv_budget_max;      /* ceiling for requests; 0: the context */

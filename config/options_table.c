@@ -56,9 +56,13 @@ const roco_option_row roco_option_rows[] = {
         "positions trained on, for rope-scaling; 0: what the model says"),
 
     SIZE("kv-pool-bytes", KV, kv_pool_bytes, 1024 * 1024, INT64_MAX, "2GiB",
-         "memory of the KV pool, all requests together; used when kv-pool-tokens is 0"),
+         "memory of the KV pool, all requests together; used when kv-pool-tokens and kv-pool-share are 0"),
+    TEXT("kv-pool-share", KV, kv_pool_share, 1, "SHARE", "0",
+         "KV pool as a share of the memory, the GPU's on one, that is free beside weights and scratch, 0.01 to 0.98; "
+         "0: by kv-pool-bytes"),
     INT("kv-pool-tokens", KV, kv_pool_tokens, 0, INT32_MAX, "0",
-        "size of the KV pool in tokens of full cache over all layers and heads; 0: by kv-pool-bytes"),
+        "size of the KV pool in tokens of full cache over all layers and heads; 0: by kv-pool-share or "
+        "kv-pool-bytes"),
     INT("kv-budget", KV, kv_budget, 32, INT32_MAX, "1024",
         "tokens each head may hold on average, for requests that name no budget"),
     INT("kv-budget-max", KV, kv_budget_max, 0, INT32_MAX, "0", "highest budget a request may name; 0: the context"),

@@ -31,6 +31,7 @@ roco_engine_config roco_engine_configure(const roco_options *o, const roco_sourc
         .rope = {o->rope_scaling, o->rope_factor, (uint32_t)o->rope_original},
         .kv_type = kv_type_of(o),
         .kv_pool_bytes = (uint64_t)o->kv_pool_bytes,
+        .kv_pool_share = o->kv_pool_share,
         .kv_pool_tokens = (uint64_t)o->kv_pool_tokens,
         .stride = (uint32_t)o->evict_stride,
         .step_tokens = (uint32_t)o->step_tokens,

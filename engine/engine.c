@@ -56,21 +56,7 @@ static roco_status describe(roco_engine *e, const roco_engine_config *config, co
     if (!config->stride || config->step_tokens < config->stride)
         return roco_fail(error, ROCO_INVALID, "step-tokens", "step-tokens (%u) must hold one stride (%u, at least 1)",
                          config->step_tokens, config->stride);
-    const uint64_t n_heads = (uint64_t)s->n_layers * s->n_kv_heads;
-    uint64_t n_pages = config->kv_pool_bytes / info->layout.page_bytes;
-    if (config->kv_pool_tokens)
-        n_pages = (config->kv_pool_tokens + info->layout.slots - 1) / info->layout.slots * n_heads;
-    if (n_pages < n_heads)
-        return roco_fail(error, ROCO_INVALID, config->kv_pool_tokens ? "kv-pool-tokens" : "kv-pool-bytes",
-                         "the pool holds %llu pages of %u bytes; one page for each of %u layers x %u KV heads is the "
-                         "least",
-                         (unsigned long long)n_pages, info->layout.page_bytes, s->n_layers, s->n_kv_heads);
-    if (n_pages > UINT32_MAX / 2)
-        return roco_fail(error, ROCO_TOO_LARGE, "kv-pool-bytes", "the pool would have %llu pages; at most %u",
-                         (unsigned long long)n_pages, UINT32_MAX / 2);
-    info->n_pages = (uint32_t)n_pages;
-    info->pool_bytes = n_pages * info->layout.page_bytes;
-    return ROCO_OK;
+    return roco_pool_size(e, config, false, error);
 }
 
 static roco_status open_backend(roco_engine *e, const roco_engine_config *config, const roco_shape *s,
@@ -151,13 +137,9 @@ static roco_status open_all(roco_engine *e, const roco_engine_config *config, ro
     e->info.architecture = family->architecture;
     if ((status = open_backend(e, config, &shape, error)) ||
         (status = roco_model_open(family, &shape, config->source, e->backend, &e->model, error)) ||
-        (status = open_buffers(e, error)) || (status = roco_ranks_open(e, error)))
+        (status = open_buffers(e, error)) || (status = roco_ranks_open(e, error)) ||
+        (status = roco_pool_open(e, config, error)))
         return status;
-    e->pool = e->backend->ops->memory_open(e->backend, e->info.pool_bytes);
-    if (!e->pool)
-        return roco_fail(error, ROCO_NO_MEMORY, config->kv_pool_tokens ? "kv-pool-tokens" : "kv-pool-bytes",
-                         "a KV pool of %llu bytes does not fit in memory beside the weights (%zu bytes)",
-                         (unsigned long long)e->info.pool_bytes, e->backend->ops->weight_bytes(e->backend));
     e->info.backend = e->backend->ops->describe(e->backend);
     e->info.weight_bytes = e->backend->ops->weight_bytes(e->backend);
     e->info.scratch_bytes += e->backend->ops->scratch_bytes(e->backend);

@@ -35,11 +35,15 @@ typedef struct roco_engine_config {
     uint32_t context; /* 0: the model's */
     roco_rope_choice rope;
     roco_kv_type kv_type;
-    uint64_t kv_pool_bytes;  /* used when kv_pool_tokens is 0 */
-    uint64_t kv_pool_tokens; /* tokens of full cache over all layers and heads */
-    uint32_t stride;         /* prompt tokens between two evictions, 1.. */
-    uint32_t step_tokens;    /* rows of one step at most; >= stride */
+    uint64_t kv_pool_bytes;    /* used when kv_pool_tokens and the share are 0 */
+    const char *kv_pool_share; /* of the memory free beside weights and scratch, as text; NULL, 0: none */
+    uint64_t kv_pool_tokens;   /* tokens of full cache over all layers and heads */
+    uint32_t stride;           /* prompt tokens between two evictions, 1.. */
+    uint32_t step_tokens;      /* rows of one step at most; >= stride */
 } roco_engine_config;
+
+/* kv-pool-share as a number, 0 or 0.01 to 0.98; ROCO_INVALID. `text` may be NULL. */
+roco_status roco_pool_read_share(const char *text, double *out, roco_error *error);
 
 /* What the options say of an engine. Borrows from both. */
 roco_engine_config roco_engine_configure(const roco_options *options, const roco_source *source);
@@ -54,6 +58,7 @@ typedef struct roco_engine_info {
     uint32_t n_pages; /* in the pool */
     uint64_t pool_bytes, weight_bytes, scratch_bytes;
     uint64_t rank_bytes; /* rotations by rank; memory is touched up to the largest cache of a sequence by rank */
+    uint64_t free_bytes; /* of which the pool is a share; 0 when its size was named */
     const char *backend; /* description */
     roco_precision precision;
 } roco_engine_info;

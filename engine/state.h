@@ -87,6 +87,12 @@ static inline size_t roco_rope_offset(const roco_engine *engine, uint32_t rope)
     return (size_t)rope * engine->info.step_tokens * (engine->model.shape.rope_dim / 2);
 }
 
+/* pool.c. Pages from the options: those that name a size as soon as the model's shape is known, a share of the memory
+ * that is free (`by_share`) when all else has its memory; does nothing when it is the other's turn. */
+roco_status roco_pool_size(roco_engine *engine, const roco_engine_config *config, bool by_share, roco_error *error);
+/* Takes the pool's memory; the last that is opened. */
+roco_status roco_pool_open(roco_engine *engine, const roco_engine_config *config, roco_error *error);
+
 /* What a layer's attention rotates by; the tables' own must be there for sequences by rank. */
 roco_rank_rope roco_ranks_of_layer(const roco_engine *engine, uint32_t layer);
 /* Sets the tables' memory aside, where the backend takes sequences by rank. ROCO_NO_MEMORY. */

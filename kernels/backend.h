@@ -174,6 +174,8 @@ typedef struct roco_backend_ops {
 
     /* Device memory, 64-byte aligned, zeroed. NULL when there is none left. Allocates. Closing NULL does nothing. */
     void *(*memory_open)(roco_backend *backend, size_t bytes);
+    /* Bytes that memory_open may still take, at this moment; 0 where nobody knows. */
+    size_t (*memory_left)(const roco_backend *backend);
     void (*memory_close)(roco_backend *backend, void *memory);
     void (*upload)(roco_backend *backend, void *to, const void *from, size_t bytes);
     void (*download)(roco_backend *backend, void *to, const void *from, size_t bytes);

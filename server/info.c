@@ -4,6 +4,7 @@
 
 #include "config/options.h"
 #include "config/status.h"
+#include "engine/engine.h"
 #include "engine/model.h"
 #include "engine/source.h"
 #include "kernels/kv_code.h"
@@ -127,11 +128,11 @@ typedef struct arithmetic {
     uint64_t n_heads;    /* over all layers */
     uint64_t n_windowed; /* of these, in layers with a sliding window */
     uint32_t window;
-    uint64_t n_pages; /* in the pool */
+    uint64_t n_pages; /* in the pool; 0 when only the start will tell */
     uint32_t context;
 } arithmetic;
 
-static arithmetic work_out(const roco_options *options, const roco_shape *s)
+static arithmetic work_out(const roco_options *options, const roco_shape *s, double share)
 {
     roco_kv_type type = ROCO_KV_F16;
     ROCO_CHECK(roco_kv_type_find(options->kv_type, &type));
@@ -146,7 +147,7 @@ static arithmetic work_out(const roco_options *options, const roco_shape *s)
         a.context = (uint32_t)options->context;
     if (options->kv_pool_tokens > 0)
         a.n_pages = ((uint64_t)options->kv_pool_tokens + a.layout.slots - 1) / a.layout.slots * a.n_heads;
-    else
+    else if (share == 0)
         a.n_pages = (uint64_t)options->kv_pool_bytes / a.layout.page_bytes;
     return a;
 }
@@ -162,8 +163,11 @@ static uint64_t pages_of(const arithmetic *a, uint32_t budget)
 static void print_budget(const arithmetic *a, uint32_t budget, const char *note)
 {
     uint64_t pages = pages_of(a, budget);
-    printf("  %8" PRIu32 "  %8" PRIu64 "  %11s  %8" PRIu64 "%s\n", budget, pages,
-           in_bytes(pages * a->layout.page_bytes).text, a->n_pages / pages, note);
+    printf("  %8" PRIu32 "  %8" PRIu64 "  %11s  ", budget, pages, in_bytes(pages * a->layout.page_bytes).text);
+    if (a->n_pages > 0)
+        printf("%8" PRIu64 "%s\n", a->n_pages / pages, note);
+    else
+        printf("%8s%s\n", "-", note);
 }
 
 /* Powers of two below the context, the default budget where it falls between, and the whole context. */
@@ -181,9 +185,9 @@ static void print_budgets(const arithmetic *a, uint32_t usual)
     print_budget(a, a->context, "  the whole context, nothing evicted");
 }
 
-static void print_memory(const roco_source *source, const roco_options *options, const roco_shape *shape)
+static void print_memory(const roco_source *source, const roco_options *options, const roco_shape *shape, double share)
 {
-    arithmetic a = work_out(options, shape);
+    arithmetic a = work_out(options, shape, share);
     uint64_t page = a.layout.page_bytes, full = pages_of(&a, a.context);
     printf("\nMemory\n");
     printf("  weights       %s, as stored\n", in_bytes(count(source, UINT32_MAX).n_bytes).text);
@@ -191,8 +195,11 @@ static void print_memory(const roco_source *source, const roco_options *options,
            a.layout.slots, options->kv_type);
     printf("  full context  %" PRIu32 " tokens x %" PRIu64 " KV heads: %" PRIu64 " pages, %s\n", a.context, a.n_heads,
            full, in_bytes(full * page).text);
-    printf("  pool          %" PRIu64 " pages, %s: %" PRIu64 " tokens over all layers and heads\n", a.n_pages,
-           in_bytes(a.n_pages * page).text, a.n_pages / a.n_heads * a.layout.slots);
+    if (a.n_pages > 0)
+        printf("  pool          %" PRIu64 " pages, %s: %" PRIu64 " tokens over all layers and heads\n", a.n_pages,
+               in_bytes(a.n_pages * page).text, a.n_pages / a.n_heads * a.layout.slots);
+    else
+        printf("  pool          %s of the memory that is free when the server starts\n", options->kv_pool_share);
     print_budgets(&a, options->kv_budget < (int64_t)a.context ? (uint32_t)options->kv_budget : a.context);
 }
 
@@ -201,7 +208,10 @@ static roco_status describe(const roco_options *options, roco_error *error)
     roco_source *source;
     const roco_model_family *family;
     roco_shape shape;
-    roco_status status = roco_source_open(options->model, &source, error);
+    double share;
+    roco_status status = roco_pool_read_share(options->kv_pool_share, &share, error);
+    if (!status)
+        status = roco_source_open(options->model, &source, error);
     if (status)
         return status;
     print_files(source);
@@ -212,7 +222,7 @@ static roco_status describe(const roco_options *options, roco_error *error)
         status = family->read_shape(source, &shape, error);
     if (!status) {
         print_model(family->architecture, &shape);
-        print_memory(source, options, &shape);
+        print_memory(source, options, &shape, share);
     }
     roco_source_close(source);
     return status;

@@ -29,6 +29,9 @@ void roco_serve_report(const roco_app *app, double load_seconds)
              " pages), scratch %.1f MiB; positions by rank take up to %.1f MiB",
              mib(info->weight_bytes), mib(info->pool_bytes), info->n_pages, mib(info->scratch_bytes),
              mib(info->rank_bytes));
+    if (info->free_bytes > 0)
+        roco_log(ROCO_LOG_INFO, "KV pool: %s of %.1f MiB that were free beside weights and scratch", o->kv_pool_share,
+                 mib(info->free_bytes));
     roco_log(ROCO_LOG_INFO,
              "capacity: %" PRIu32 " requests at once with policy %s and budget %" PRId64 " (%" PRIu32
              " pages each, whatever their length)",

@@ -99,6 +99,7 @@ static const roco_backend_ops cpu_ops = {
     .weight_bytes = cpu_weight_bytes,
     .scratch_bytes = cpu_scratch_bytes,
     .memory_open = cpu_memory_open,
+    .memory_left = roco_cpu_memory_left,
     .memory_close = cpu_memory_close,
     .upload = cpu_copy,
     .download = cpu_copy,

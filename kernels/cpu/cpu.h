@@ -59,6 +59,9 @@ static inline roco_cpu *roco_cpu_of(roco_backend *backend)
 /* What the registry opens. Returns owned. */
 roco_status roco_cpu_open(const roco_backend_config *config, roco_backend **out, roco_error *error);
 
+/* available.c: see kernels/backend.h, memory_left. */
+size_t roco_cpu_memory_left(const roco_backend *backend);
+
 /* The close functions take a backend whose open failed or was never reached. */
 roco_status roco_linear_open(roco_cpu *cpu, roco_error *error);
 void roco_linear_close(roco_cpu *cpu);

@@ -30,6 +30,13 @@ static void *cuda_memory_open(roco_backend *backend, size_t bytes)
     return memory;
 }
 
+static size_t cuda_memory_left(const roco_backend *backend)
+{
+    const roco_cuda *cuda = (const roco_cuda *)backend;
+    roco_gpu_finish(cuda->gpu, NULL); /* memory is given back in the order of the work */
+    return roco_gpu_describe(cuda->gpu).free_bytes;
+}
+
 static void cuda_memory_close(roco_backend *backend, void *memory)
 {
     roco_gpu_memory_close(roco_cuda_of(backend)->gpu, memory);
@@ -170,6 +177,7 @@ static const roco_backend_ops cuda_ops = {
     .weight_bytes = cuda_weight_bytes,
     .scratch_bytes = cuda_scratch_bytes,
     .memory_open = cuda_memory_open,
+    .memory_left = cuda_memory_left,
     .memory_close = cuda_memory_close,
     .upload = cuda_upload,
     .download = cuda_download,

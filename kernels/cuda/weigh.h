@@ -47,19 +47,34 @@ static __device__ double add_columns(const column_cells &cells, unsigned n, cons
     return all;
 }
 
-template <int TYPE> static __device__ double key_component(const question &q, unsigned column, unsigned d)
+/* Component d of a column's key, of its value. The type is the head's, so a block takes one way. */
+static __device__ double key_component(const question &q, unsigned column, unsigned d)
 {
+    const roco_kv_layout *l = q.cache->layout;
     unsigned slot;
     const unsigned char *page = find_column(q, column, &slot);
-    const float2 pair = key_pair<TYPE>(q.cache->layout, page, slot & ~1u, d);
+    float2 pair = {0, 0};
+    switch (l->type) {
+    case ROCO_KV_F16: pair = key_pair<ROCO_KV_F16>(l, page, slot & ~1u, d); break;
+    case ROCO_KV_F32: pair = key_pair<ROCO_KV_F32>(l, page, slot & ~1u, d); break;
+    case ROCO_KV_Q8: pair = key_pair<ROCO_KV_Q8>(l, page, slot & ~1u, d); break;
+    case ROCO_KV_Q4: pair = key_pair<ROCO_KV_Q4>(l, page, slot & ~1u, d); break;
+    }
     return slot & 1 ? pair.y : pair.x;
 }
 
-template <int TYPE> static __device__ double value_component(const question &q, unsigned column, unsigned d)
+static __device__ double value_component(const question &q, unsigned column, unsigned d)
 {
+    const roco_kv_layout *l = q.cache->layout;
     unsigned slot;
     const unsigned char *page = find_column(q, column, &slot);
-    const float2 pair = value_pair<TYPE>(q.cache->layout, page, slot, d & ~1u);
+    float2 pair = {0, 0};
+    switch (l->type) {
+    case ROCO_KV_F16: pair = value_pair<ROCO_KV_F16>(l, page, slot, d & ~1u); break;
+    case ROCO_KV_F32: pair = value_pair<ROCO_KV_F32>(l, page, slot, d & ~1u); break;
+    case ROCO_KV_Q8: pair = value_pair<ROCO_KV_Q8>(l, page, slot, d & ~1u); break;
+    case ROCO_KV_Q4: pair = value_pair<ROCO_KV_Q4>(l, page, slot, d & ~1u); break;
+    }
     return d & 1 ? pair.y : pair.x;
 }
 
@@ -70,7 +85,7 @@ static __device__ __forceinline__ double bounded(double value)
 }
 
 /* to[column] = mean over all listed tokens of the cosine between their keys and the column's. */
-template <int TYPE> static __device__ void write_likeness(const question &q, unsigned n, double *to)
+static __device__ void write_likeness(const question &q, unsigned n, double *to)
 {
     SHARED(double, mean, [ROCO_CUDA_MOST_COMPONENTS]);
     const column_cells &cells = q.cache->cells;
@@ -78,7 +93,7 @@ template <int TYPE> static __device__ void write_likeness(const question &q, uns
     for (unsigned i = threadIdx.x; i < n; i += blockDim.x) {
         double squares = 0;
         for (unsigned d = 0; d < dim; d++) {
-            const double k = key_component<TYPE>(q, cells.list[i], d);
+            const double k = key_component(q, cells.list[i], d);
             squares = __dadd_rn(squares, __dmul_rn(k, k));
         }
         to[cells.list[i]] = squares > 0 && squares <= largest_double() ? __ddiv_rn(1.0, __dsqrt_rn(squares)) : 0.0;
@@ -86,41 +101,40 @@ template <int TYPE> static __device__ void write_likeness(const question &q, uns
     __syncthreads();
     for (unsigned d = threadIdx.x; d < dim; d += blockDim.x) {
         const double sum = add_in_blocks(
-            n, [&](unsigned i) { return __dmul_rn(key_component<TYPE>(q, cells.list[i], d), to[cells.list[i]]); });
+            n, [&](unsigned i) { return __dmul_rn(key_component(q, cells.list[i], d), to[cells.list[i]]); });
         mean[d] = sum == sum ? __ddiv_rn(sum, (double)n) : 0.0;
     }
     __syncthreads();
     for (unsigned i = threadIdx.x; i < n; i += blockDim.x) {
         double product = 0;
         for (unsigned d = 0; d < dim; d++)
-            product = __dadd_rn(product, __dmul_rn(key_component<TYPE>(q, cells.list[i], d), mean[d]));
+            product = __dadd_rn(product, __dmul_rn(key_component(q, cells.list[i], d), mean[d]));
         const double inverse = to[cells.list[i]], cosine = __dmul_rn(product, inverse);
         to[cells.list[i]] = cosine != cosine || inverse == 0 ? 1.0 : cosine;
     }
 }
 
 /* mean[d] = sum over the listed tokens of key[column] v. */
-template <int TYPE> static __device__ void weigh_values(const question &q, unsigned n, double *mean)
+static __device__ void weigh_values(const question &q, unsigned n, double *mean)
 {
     const column_cells &cells = q.cache->cells;
     for (unsigned d = threadIdx.x; d < q.cache->layout->value_dim; d += blockDim.x)
-        mean[d] = add_in_blocks(n, [&](unsigned i) {
-            return __dmul_rn(value_component<TYPE>(q, cells.list[i], d), cells.key[cells.list[i]]);
-        });
+        mean[d] = add_in_blocks(
+            n, [&](unsigned i) { return __dmul_rn(value_component(q, cells.list[i], d), cells.key[cells.list[i]]); });
 }
 
-template <int TYPE> static __device__ double distance_to(const question &q, unsigned column, const double *mean)
+static __device__ double distance_to(const question &q, unsigned column, const double *mean)
 {
     double squares = 0;
     for (unsigned d = 0; d < q.cache->layout->value_dim; d++) {
-        const double x = __dsub_rn(value_component<TYPE>(q, column, d), mean[d]);
+        const double x = __dsub_rn(value_component(q, column, d), mean[d]);
         squares = __dadd_rn(squares, __dmul_rn(x, x));
     }
     return bounded(__dsqrt_rn(squares));
 }
 
 /* CAOTE (engine/policy_caote.c): what leaving a token out does to the output, by another policy's importance. */
-template <int TYPE> static __device__ void weigh_caote(const question &q, unsigned n)
+static __device__ void weigh_caote(const question &q, unsigned n)
 {
     SHARED(double, mean, [ROCO_CUDA_MOST_COMPONENTS]);
     const column_cells &cells = q.cache->cells;
@@ -136,26 +150,26 @@ template <int TYPE> static __device__ void weigh_caote(const question &q, unsign
         *a = sum > 0 ? __ddiv_rn(*a, sum) : 0.0;
     }
     __syncthreads();
-    weigh_values<TYPE>(q, n, mean);
+    weigh_values(q, n, mean);
     __syncthreads();
     for (unsigned i = threadIdx.x; i < n; i += blockDim.x) {
         const candidate t = candidate_at(q, cells.list[i]);
         const double a = cells.key[t.number], odds = __ddiv_rn(a, fmax(__dsub_rn(1.0, a), 1e-6));
         const bool is_new = policy == TWIN_H2O_CAOTE && t.position > (int64_t)q.now - newest_tenth(q);
-        const double change = fmin(__dmul_rn(odds, distance_to<TYPE>(q, t.number, mean)), largest_double());
+        const double change = fmin(__dmul_rn(odds, distance_to(q, t.number, mean)), largest_double());
         cells.key[t.number] = is_new ? (double)INFINITY : change;
     }
 }
 
 /* VATP (engine/policy_vatp.c). */
-template <int TYPE> static __device__ void weigh_vatp(const question &q, unsigned n)
+static __device__ void weigh_vatp(const question &q, unsigned n)
 {
     const column_cells &cells = q.cache->cells;
     for (unsigned i = threadIdx.x; i < n; i += blockDim.x) {
         const candidate t = candidate_at(q, cells.list[i]);
         double norm = 0;
         for (unsigned d = 0; d < q.cache->layout->value_dim; d++)
-            norm = __dadd_rn(norm, fabs(value_component<TYPE>(q, t.number, d)));
+            norm = __dadd_rn(norm, fabs(value_component(q, t.number, d)));
         const double mean = fmax(0.0, __ddiv_rn(key_of(t.sum), queries_of(q, t)));
         cells.key[t.number] = fmin(__dmul_rn(mean, bounded(norm)), largest_double());
     }
@@ -210,7 +224,7 @@ static __device__ double exponential(double x)
 }
 
 /* R-KV (engine/policy_rkv.c). */
-template <int TYPE> static __device__ void weigh_rkv(const question &q, unsigned n)
+static __device__ void weigh_rkv(const question &q, unsigned n)
 {
     const column_cells &cells = q.cache->cells;
     const int32_t window = (int32_t)q.cache->chunk->policy_window, start = (q.now / window - 1) * window;
@@ -222,7 +236,7 @@ template <int TYPE> static __device__ void weigh_rkv(const question &q, unsigned
         cells.other[t.number] = fmin(fmax(mean, -1e6), 1e6);
     }
     pool_neighbours(q, n, 7, true);
-    write_likeness<TYPE>(q, n, cells.other);
+    write_likeness(q, n, cells.other);
     for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
         cells.other[cells.list[i]] = exponential(cells.other[cells.list[i]]);
     const double total = add_columns(cells, n, cells.other);
@@ -233,36 +247,25 @@ template <int TYPE> static __device__ void weigh_rkv(const question &q, unsigned
     }
 }
 
-template <int TYPE> static __device__ void weigh_typed(const question &q, unsigned n)
-{
-    const column_cells &cells = q.cache->cells;
-    switch (q.cache->chunk->policy) {
-    case TWIN_KEYDIFF:
-        write_likeness<TYPE>(q, n, cells.key);
-        for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
-            cells.key[cells.list[i]] = -cells.key[cells.list[i]];
-        break;
-    case TWIN_VATP: weigh_vatp<TYPE>(q, n); break;
-    case TWIN_SNAPKV: weigh_snapkv(q, n); break;
-    case TWIN_RKV: weigh_rkv<TYPE>(q, n); break;
-    default: weigh_caote<TYPE>(q, n); break;
-    }
-}
-
 /* The keys of the n tokens that are still in the window, for policies that need it. All threads of the block. */
 static __device__ void weigh_columns(const question &q, unsigned n)
 {
     if (q.cache->chunk->policy < TWIN_KEYDIFF)
         return;
-    uint32_t *list = q.cache->cells.list;
+    const column_cells &cells = q.cache->cells;
     each_in_order(
         0, q.n, [&q](unsigned j) { return !is_outside(q, candidate_at(q, j)); },
-        [list](unsigned i, unsigned j) { list[i] = j; });
-    switch (q.cache->head->type) {
-    case ROCO_KV_F16: weigh_typed<ROCO_KV_F16>(q, n); break;
-    case ROCO_KV_F32: weigh_typed<ROCO_KV_F32>(q, n); break;
-    case ROCO_KV_Q8: weigh_typed<ROCO_KV_Q8>(q, n); break;
-    case ROCO_KV_Q4: weigh_typed<ROCO_KV_Q4>(q, n); break;
+        [&cells](unsigned i, unsigned j) { cells.list[i] = j; });
+    switch (q.cache->chunk->policy) {
+    case TWIN_KEYDIFF:
+        write_likeness(q, n, cells.key);
+        for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
+            cells.key[cells.list[i]] = -cells.key[cells.list[i]];
+        break;
+    case TWIN_VATP: weigh_vatp(q, n); break;
+    case TWIN_SNAPKV: weigh_snapkv(q, n); break;
+    case TWIN_RKV: weigh_rkv(q, n); break;
+    default: weigh_caote(q, n); break;
     }
     __syncthreads();
 }

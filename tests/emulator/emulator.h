@@ -17,6 +17,9 @@ typedef enum emulator_order { EMULATOR_FORWARD, EMULATOR_REVERSE, EMULATOR_RANDO
 void emulator_set_order(emulator_order order, uint64_t seed);
 void emulator_set_poison(unsigned char poison);
 
+/* What the device says is free; memory itself has no limit but 4 GiB a piece. */
+void emulator_set_free_bytes(size_t bytes);
+
 typedef struct emulator_counts {
     uint64_t launches, threads, switches;
     uint64_t graph_runs;

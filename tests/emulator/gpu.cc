@@ -8,6 +8,8 @@ extern "C" {
 
 #include <cstring>
 
+static size_t free_bytes = size_t(4) << 30;
+
 struct roco_gpu {
     uint32_t n_open; /* pieces of memory */
 };
@@ -21,6 +23,11 @@ struct roco_dense {
 };
 
 extern "C" {
+
+void emulator_set_free_bytes(size_t bytes)
+{
+    free_bytes = bytes;
+}
 
 roco_status roco_gpu_open(uint32_t device, roco_gpu **out, roco_error *error)
 {
@@ -45,7 +52,8 @@ roco_gpu_info roco_gpu_describe(const roco_gpu *)
     roco_gpu_info info = {};
     strcpy(info.name, "emulated");
     info.n_processors = 16;
-    info.total_bytes = info.free_bytes = size_t(4) << 30;
+    info.total_bytes = size_t(4) << 30;
+    info.free_bytes = free_bytes;
     return info;
 }
 

@@ -26,6 +26,8 @@ int support_cuda_end(int failed);
 void support_cuda_break_graphs(bool broken);
 /* Steps that ran as graphs so far; UINT32_MAX where nobody counts them. */
 uint32_t support_cuda_graph_runs(void);
+/* What the device says is free from now on, when that can be chosen: not on a GPU. */
+bool support_cuda_set_free_bytes(size_t bytes);
 
 roco_backend *support_cuda_open(const roco_backend_config *config);
 /* Device memory with n floats of `from`, or with what fresh memory has when it is NULL. */

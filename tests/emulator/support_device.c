@@ -15,6 +15,11 @@ bool support_cuda_next(void)
     return n_cases++ % every == 0;
 }
 
+bool support_cuda_set_free_bytes(size_t bytes)
+{
+    return false;
+}
+
 void support_cuda_count(uint32_t n_shapes)
 {
     n_checked += n_shapes;

@@ -31,6 +31,12 @@ bool support_cuda_next(void)
     return number % every == 0;
 }
 
+bool support_cuda_set_free_bytes(size_t bytes)
+{
+    emulator_set_free_bytes(bytes);
+    return true;
+}
+
 void support_cuda_count(uint32_t n_shapes)
 {
     n_checked += n_shapes;

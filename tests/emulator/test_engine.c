@@ -255,6 +255,19 @@ static void test_refusals(void **state)
     assert_int_equal(roco_cache_open(s.engine, &spec, pages, &cache, &error), ROCO_UNSUPPORTED);
     assert_string_equal(error.field, "kv_compensation");
     roco_engine_close(s.engine);
+    config.kv_pool_tokens = 0;
+    config.kv_pool_share = "0.5";
+    if (support_cuda_set_free_bytes(1 << 20)) {
+        assert_int_equal(roco_engine_open(&config, &s.engine, &error), ROCO_OK);
+        const roco_engine_info *info = roco_engine_describe(s.engine);
+        assert_int_equal(info->free_bytes, 1 << 20);
+        assert_int_equal(info->n_pages, (1 << 19) / info->layout.page_bytes);
+        roco_engine_close(s.engine);
+        support_cuda_set_free_bytes(1000);
+        assert_int_equal(roco_engine_open(&config, &s.engine, &error), ROCO_INVALID);
+        assert_string_equal(error.field, "kv-pool-share");
+        assert_non_null(strstr(error.message, "the pool holds 0 pages of 2432 bytes of 1000 bytes that are free;"));
+    }
     roco_source_close(source);
     unlink(path);
 }

@@ -343,6 +343,7 @@ static void test_pool_and_steps_are_checked_at_open(void **state)
                                .kv_pool_tokens = 64,
                                .stride = STRIDE,
                                .step_tokens = STEP};
+    static const char *const no_shares[] = {"", "half", "0.5x", "-1", "1", "0.001", "nan", "inf"};
     roco_engine *engine = NULL;
     roco_error error;
     roco_engine_config bad = good;
@@ -350,6 +351,12 @@ static void test_pool_and_steps_are_checked_at_open(void **state)
     bad.kv_pool_bytes = 100;
     assert_int_equal(roco_engine_open(&bad, &engine, &error), ROCO_INVALID);
     assert_string_equal(error.field, "kv-pool-bytes");
+    for (size_t i = 0; i < sizeof no_shares / sizeof *no_shares; i++) {
+        bad = good;
+        bad.kv_pool_share = no_shares[i];
+        assert_int_equal(roco_engine_open(&bad, &engine, &error), ROCO_INVALID);
+        assert_string_equal(error.field, "kv-pool-share");
+    }
     bad = good;
     bad.step_tokens = STRIDE - 1;
     assert_int_equal(roco_engine_open(&bad, &engine, &error), ROCO_INVALID);
@@ -367,6 +374,14 @@ static void test_pool_and_steps_are_checked_at_open(void **state)
     bad = good;
     bad.kv_pool_tokens = 1ull << 40;
     assert_int_not_equal(roco_engine_open(&bad, &engine, &error), ROCO_OK);
+    roco_engine_config share = good;
+    share.kv_pool_tokens = 0;
+    share.kv_pool_share = "0.01";
+    assert_int_equal(roco_engine_open(&share, &engine, &error), ROCO_OK);
+    const roco_engine_info *info = roco_engine_describe(engine);
+    assert_true(info->free_bytes > 0 && info->n_pages >= 4);
+    assert_in_range(info->pool_bytes, 1, info->free_bytes / 100);
+    roco_engine_close(engine);
     close_fixture(&f);
 }
 

@@ -99,6 +99,12 @@ static void a_model_is_described_with_what_fits(void **state)
     assert_says(a.out, "     128        16     38.0 KiB        16\n");
     assert_says(a.out, "     300        40     95.0 KiB         6  --kv-budget\n");
     assert_says(a.out, "     512        64    152.0 KiB         4  the whole context");
+    a = ask(3, (char *[]){path, "--kv-pool-share", "0.5"});
+    assert_says(a.out, "pool          0.5 of the memory that is free when the server starts");
+    assert_says(a.out, "     128        16     38.0 KiB         -\n");
+    a = ask(3, (char *[]){path, "--kv-pool-share", "2"});
+    assert_int_equal(a.code, 1);
+    assert_says(a.err, "kv-pool-share is '2' (0, or 0.01 to 0.98)");
     unlink(path);
 }
 
