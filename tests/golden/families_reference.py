@@ -287,8 +287,12 @@ def read_vocabulary(n):
 
 
 def write_tiny(name, path, seed=7):
+    write_spec(TINY[name], path, seed)
+
+
+def write_spec(spec, path, seed=7, encode=lambda values: (values, None)):
+    """`encode` gives a tensor's data and its type, None for the array's own."""
     import gguf
-    spec = TINY[name]
     s = {**BASE, **spec}
     w = gguf.GGUFWriter(str(path), s["arch"])
     put = lambda key, value: (w.add_float32 if isinstance(value, float) else w.add_string if isinstance(value, str)
@@ -308,7 +312,8 @@ def write_tiny(name, path, seed=7):
     w.add_eos_token_id(2)
     w.add_unk_token_id(0)
     for tensor, values in tensors_of(spec, np.random.default_rng(seed)):
-        w.add_tensor(tensor, values)
+        data, kind = encode(values)
+        w.add_tensor(tensor, data, raw_dtype=kind)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

@@ -2,6 +2,7 @@
 numpy definition on the GGUF file of the same weights, which also says what every head keeps."""
 import json
 import pathlib
+import resource
 import subprocess
 import sys
 
@@ -98,6 +99,24 @@ def test_the_text_part_of_a_model_that_sees_is_read(build, tmp_path):
         for path in tmp_path / "text", tmp_path / "whole":
             probe(build, path, ids, "--logits", path / "logits")
         assert np.array_equal(logits(tmp_path / "text/logits", len(ids)), logits(tmp_path / "whole/logits", len(ids)))
+
+
+def test_a_folder_of_the_default_models_shape_loads_in_two_seconds(build, tmp_path):
+    """Processor time, so that a busy machine does not count."""
+    config = {"model_type": "llama", "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
+              "num_key_value_heads": 3, "vocab_size": 49152, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5,
+              "tie_word_embeddings": True}
+    shapes = {"self_attn.q_proj": (576, 576), "self_attn.k_proj": (192, 576), "self_attn.v_proj": (192, 576),
+              "self_attn.o_proj": (576, 576), "mlp.gate_proj": (1536, 576), "mlp.up_proj": (1536, 576), "mlp.down_proj": (576, 1536),
+              "input_layernorm": (576,), "post_attention_layernorm": (576,)}
+    tensors = {f"model.layers.{layer}.{part}.weight": np.zeros(shape, np.float16) for layer in range(30) for part, shape in shapes.items()}
+    tensors.update({"model.embed_tokens.weight": np.zeros((49152, 576), np.float16), "model.norm.weight": np.ones(576, np.float16)})
+    folders.write_folder(tmp_path, config, tensors, "float16")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    probe(build, tmp_path, [1])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    (tmp_path / "model.safetensors").unlink()
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
 # --- folders that are not as they should be ---
