@@ -5,8 +5,9 @@
     make_transformers.py GEMMA3.gguf IDS.json   writes gemma3_transformers.json
 
 transformers.npz: for each tiny model the logits at some positions of folders.tokens_of. The models themselves are
-seeded, so they are made again by whoever compares. gemma3_transformers.json: -log p of each of the first 1,024 ids with the
-file's weights dequantised. Needs: torch, transformers, numpy, gguf.
+seeded, so they are made again by whoever compares. gemma3_transformers.json, with the file's weights dequantised: -log p of each
+of the first 1,024 ids, and every 4,096th logit at some positions; the perplexity of all ids is printed. Needs: torch, transformers,
+numpy, gguf.
 """
 import json
 import pathlib
@@ -22,6 +23,7 @@ import folders
 
 HERE = pathlib.Path(__file__).resolve().parent
 POSITIONS = [0, 1, 7, 20, 41, 63, 64, 99, 127, 128, 149, 200, 240, 249, 255, 256, 270, 299]
+CHUNK, ROWS, STEP = 1024, 64, 4096  # of Gemma
 
 
 def logits_of(name):
@@ -54,17 +56,30 @@ def gemma(path, ids):
     with tempfile.TemporaryDirectory() as folder:
         folders.write_folder(folder, config, tensors)
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
-        with torch.no_grad():
-            z = model.eval()(torch.tensor([ids]), use_cache=False).logits[0]
-    p = torch.log_softmax(z.double(), -1)
-    return [round(-float(p[i, ids[i + 1]]), 5) for i in range(len(ids) - 1)]
+    return score(model.eval(), ids)
+
+
+@torch.no_grad()
+def score(model, ids):
+    """A chunk at a time over its cache; logits of a few rows at a time: a vocabulary of 262,144 is wide. Prints the perplexity so far."""
+    nll, logits, cache = [], {}, None
+    for start in range(0, len(ids), CHUNK):
+        done = model.model(torch.tensor([ids[start:start + CHUNK]]), past_key_values=cache, use_cache=True)
+        cache = done.past_key_values
+        for i, hidden in enumerate(done.last_hidden_state[0].split(ROWS)):
+            z = model.lm_head(hidden)
+            first = start + i * ROWS
+            logits.update({first + r: [round(v, 4) for v in z[r, ::STEP].tolist()] for r in range(len(z)) if first + r in POSITIONS})
+            p = torch.log_softmax(z.double(), -1)
+            nll += [-float(p[r, ids[first + r + 1]]) for r in range(len(z)) if first + r + 1 < len(ids)]
+        print(len(nll), np.exp(np.mean(nll)), flush=True)
+    return {"ids": ids[:CHUNK], "nll": [round(v, 5) for v in nll[:CHUNK - 1]], "logits": logits, "step": STEP}
 
 
 def main():
     torch.set_num_threads(1)
     if len(sys.argv) == 3:
-        ids = json.load(open(sys.argv[2]))[:1024]
-        json.dump({"ids": ids, "nll": gemma(sys.argv[1], ids)}, open(HERE / "gemma3_transformers.json", "w"))
+        json.dump(gemma(sys.argv[1], json.load(open(sys.argv[2]))), open(HERE / "gemma3_transformers.json", "w"))
         return
     out = {}
     for name in [*families_reference.TINY, *folders.EXTRA]:
