@@ -1,7 +1,7 @@
 /* From tiles to parts, the same in every SIMD variant: which copy of a tile a matrix needs, and how rows are cut into
  * tiles of 4, 2 and 1.
  *
- * Included once by linear_avx2.c and linear_avx512.c, after their integer_tile and float_tile.
+ * Included once by linear_256.h and linear_avx512.c, after their integer_tile and float_tile.
  */
 #ifndef ROCO_KERNELS_CPU_LINEAR_TILES_H
 #define ROCO_KERNELS_CPU_LINEAR_TILES_H
