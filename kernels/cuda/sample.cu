@@ -35,7 +35,7 @@ __device__ __forceinline__ rank weight_of(const row_view &v, unsigned id)
 
 __device__ rank block_total(rank value)
 {
-    SHARED(rank, warps, [32]);
+    SHARED(rank, warps, [THREADS / ROCO_WARP]);
     for (int distance = 16; distance > 0; distance /= 2)
         value += __shfl_xor_sync(ROCO_ALL_LANES, value, distance);
     __syncthreads();
@@ -103,7 +103,7 @@ template <class Amount> __device__ rank descend(const row_view &v, rank last, ra
 /* The highest logit and its id, the lowest among equals; id -1 when the row cannot be trusted. */
 __device__ int find_highest(const float *logits, unsigned n, float *highest)
 {
-    SHARED(rank, warps, [32]);
+    SHARED(rank, warps, [THREADS / ROCO_WARP]);
     rank best = ~0ull;
     bool broken = false;
     for (unsigned id = threadIdx.x; id < n; id += blockDim.x) {
