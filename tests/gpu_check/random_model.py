@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a GGUF file in the shape of a known model with seeded random weights, for speed alone.
 
-    random_model.py llama-3.1-8b|qwen3-4b OUT.gguf [--type bf16|q4_0]
+    random_model.py llama-3.1-8b|qwen3-4b OUT.gguf [--type bf16|q4_0] [--small]
 
 The tokenizer is of bytes. All matrices are parts of one block of random numbers, so that writing 16 GB takes no longer than the disk.
 """
@@ -35,14 +35,14 @@ def keys(writer, s):
 
 
 def tokenizer(writer, n_vocab):
-    """GPT-2's names of the bytes, then unused tokens."""
+    """GPT-2's names of the bytes, one merge, then unused tokens."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     names = [chr(b) if b in plain else chr(256 + sum(x not in plain for x in range(b))) for b in range(256)]
-    tokens = ["<|end|>", *names, *(f"<unused{i}>" for i in range(n_vocab - 257))]
+    tokens = ["<|end|>", *names, names[97] + names[98], *(f"<unused{i}>" for i in range(n_vocab - 258))]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokens)
-    writer.add_token_types([3] + [1] * 256 + [5] * (n_vocab - 257))
+    writer.add_token_types([3] + [1] * 257 + [5] * (n_vocab - 258))
     writer.add_token_merges([f"{names[97]} {names[98]}"])
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)
@@ -53,8 +53,11 @@ def main():
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("out")
     parser.add_argument("--type", choices=TYPES, default="bf16")
+    parser.add_argument("--small", action="store_true", help="2 layers, an eighth of every width: to try the script")
     args = parser.parse_args()
-    s, kind = SHAPES[args.shape], TYPES[args.type]
+    s, kind = dict(SHAPES[args.shape]), TYPES[args.type]
+    if args.small:
+        s.update(layers=2, vocab=4096, **{key: s[key] // 8 for key in ("width", "heads", "kv_heads", "ffn")})
     writer = gguf.GGUFWriter(args.out, s["arch"])
     writer.add_name(f"{args.shape}, random")
     keys(writer, s)
