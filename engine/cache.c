@@ -278,6 +278,31 @@ void roco_cache_close(roco_engine *engine, roco_cache *cache)
     free(cache);
 }
 
+roco_status roco_cache_copy(roco_engine *engine, const roco_cache *from, roco_cache *to)
+{
+    const roco_backend_ops *ops = engine->backend->ops;
+    const uint32_t n = from->n_pages;
+    const size_t bytes = engine->info.layout.page_bytes;
+    ROCO_CHECK(to->length == 0 && to->n_pages == n);
+    uint32_t *pages = malloc(2 * (size_t)n * sizeof *pages), *own = pages + n;
+    if (!pages)
+        return ROCO_NO_MEMORY;
+    ops->download(engine->backend, pages, from->sequence.pages, n * sizeof *pages);
+    ops->download(engine->backend, own, to->sequence.pages, n * sizeof *pages);
+    for (uint32_t i = 0, run; i < n; i += run) {
+        run = 1; /* neighbours go together */
+        while (i + run < n && pages[i + run] == pages[i] + run && own[i + run] == own[i] + run)
+            run++;
+        ops->copy(engine->backend, (char *)engine->pool + own[i] * bytes, (const char *)engine->pool + pages[i] * bytes,
+                  run * bytes);
+    }
+    free(pages);
+    ops->copy(engine->backend, to->sequence.heads, from->sequence.heads, from->n_heads * sizeof *from->heads);
+    to->length = from->length;
+    to->n_decoded = from->n_decoded;
+    return ROCO_OK;
+}
+
 /* The tokens a head holds follow from its budget and those fed, so nothing has to come back from the device. */
 static uint32_t held_by(const roco_cache *cache, const roco_kv_head *head)
 {
@@ -306,13 +331,17 @@ double roco_cache_evicted_mass(const roco_engine *engine, const roco_cache *cach
 {
     const roco_policy *policy = cache->sequence.policy;
     double share = 0;
+    bool fetched = false;
     for (uint32_t at = 0; at < cache->n_heads; at++) {
-        roco_kv_head head;
         if (!cache->heads[at].evicts)
             continue;
         if (!policy->needs_statistics && !policy->needs_last && !policy->window)
             return NAN;
-        engine->backend->ops->download(engine->backend, &head, &cache->sequence.heads[at], sizeof head);
+        if (!fetched) /* all at once: on a GPU it is the waiting that costs */
+            engine->backend->ops->download(engine->backend, engine->head_states, cache->sequence.heads,
+                                           cache->n_heads * sizeof *cache->heads);
+        fetched = true;
+        const roco_kv_head head = engine->head_states[at];
         /* A broken sequence's statistics may be no numbers; it fails, and is still told of. */
         share += head.evicted_mass > 0 ? 1 - 1 / (1 + (double)head.evicted_mass) : 0;
     }

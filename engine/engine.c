@@ -73,6 +73,7 @@ static roco_status open_backend(roco_engine *e, const roco_engine_config *config
                                    .precision = e->info.precision,
                                    .device = config->device,
                                    .max_kv_heads = s->n_kv_heads,
+                                   .times_products = !config->fixed_products,
                                    .isa = config->isa};
     return roco_backend_open(config->backend, &backend, &e->backend, error);
 }
@@ -114,9 +115,10 @@ static roco_status open_buffers(roco_engine *e, roco_error *error)
     e->host_sines = calloc(angles, sizeof *e->host_sines);
     e->host_logits = calloc(s->n_vocab, sizeof *e->host_logits);
     e->model_logits = calloc(s->n_vocab, sizeof *e->model_logits);
+    e->head_states = calloc((size_t)s->n_layers * s->n_kv_heads, sizeof *e->head_states);
     e->sampler_scratch = malloc(roco_sampler_scratch_bytes(s->n_vocab));
     if (!e->ids || !e->wanted || !e->chunks || !e->host_cosines || !e->host_sines || !e->host_logits ||
-        !e->model_logits || !e->sampler_scratch)
+        !e->model_logits || !e->head_states || !e->sampler_scratch)
         return roco_fail(error, ROCO_NO_MEMORY, "step-tokens", "out of memory for the tables of %zu rows", rows);
     return ROCO_OK;
 }
@@ -185,6 +187,7 @@ void roco_engine_close(roco_engine *e)
     free(e->host_cosines);
     free(e->host_sines);
     free(e->host_logits);
+    free(e->head_states);
     free(e->model_logits);
     free(e->sampler_scratch);
     free(e->ranks);

@@ -29,6 +29,7 @@ typedef struct roco_engine_config {
     const roco_source *source; /* borrowed until roco_engine_close */
     const char *backend;       /* "auto" | "cpu" | "cuda" */
     uint32_t device;           /* CUDA: number of the device */
+    bool fixed_products;       /* CUDA: how many rows which product multiplies is not measured (tests) */
     const char *precision;     /* "auto" | "f32" | "int8" */
     const char *isa;           /* see roco_backend_config */
     uint32_t threads;
@@ -111,6 +112,8 @@ uint32_t roco_engine_slots(const roco_engine *engine, roco_kv_type type);
 roco_status roco_cache_open(roco_engine *engine, const roco_cache_spec *spec, const uint32_t *pages, roco_cache **out,
                             roco_error *error);
 void roco_cache_close(roco_engine *engine, roco_cache *cache);
+/* `to`, opened by the same spec and fed nothing, goes on as `from` would. For benchmarks. ROCO_NO_MEMORY. */
+roco_status roco_cache_copy(roco_engine *engine, const roco_cache *from, roco_cache *to);
 
 typedef struct roco_cache_usage {
     uint32_t length;        /* tokens fed so far */

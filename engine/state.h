@@ -67,11 +67,12 @@ struct roco_engine {
     float *host_logits;               /* [n_vocab] what is drawn from, and spoilt by it */
     float *model_logits;              /* [n_vocab] the same as the model gave it, where log-probabilities are wanted */
     void *sampler_scratch;
-    uint64_t fault_nan; /* test switch: counts down to the token that sees a NaN; 0 off */
-    uint32_t *ranks;    /* [n_layers * n_kv_heads] of each head in the profile, from 0; NULL without one */
-    uint32_t n_ranked;  /* heads that have one */
-    uint32_t n_needed;  /* best heads that must be whole for a passage to be found again */
-    uint32_t n_wanted;  /* those that should be */
+    roco_kv_head *head_states; /* [n_layers * n_kv_heads] of one sequence, as they are on the device */
+    uint64_t fault_nan;        /* test switch: counts down to the token that sees a NaN; 0 off */
+    uint32_t *ranks;           /* [n_layers * n_kv_heads] of each head in the profile, from 0; NULL without one */
+    uint32_t n_ranked;         /* heads that have one */
+    uint32_t n_needed;         /* best heads that must be whole for a passage to be found again */
+    uint32_t n_wanted;         /* those that should be */
     /* after each layer's attention; NULL but while profiling */
     void (*observe)(void *context, const roco_attention *attention);
     void *observe_context;

@@ -163,8 +163,11 @@ static roco_status run_decode(const roco_bench *bench, roco_bench_case *c, doubl
     roco_status status = open_group(&g, bench, c->batch, error);
     for (uint32_t i = 0; i < c->batch && !status; i++) {
         status = open_cache(&g, i, c->budget, prompt_of(c) + WARM_STEPS + bench->steps, error);
-        if (!status)
-            status = read_prompt(&g, i, prompt_of(c), error);
+        if (!status && i == 0)
+            status = read_prompt(&g, 0, prompt_of(c), error);
+        else if (!status && (status = roco_cache_copy(bench->setup->engine, g.caches[0], g.caches[i])))
+            roco_fail(error, status, NULL, "out of memory");
+        g.tokens[i] = g.tokens[0]; /* they all say the same, each from its own pages */
     }
     for (uint32_t i = 0; i < WARM_STEPS + bench->steps && !status; i++) {
         uint64_t ns;

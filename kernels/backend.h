@@ -154,6 +154,7 @@ typedef struct roco_backend_config {
     roco_precision precision;
     uint32_t device;       /* CUDA: number of the device, from 0 */
     uint32_t max_kv_heads; /* CUDA: of any attention; >= 1 */
+    bool times_products;   /* CUDA: as matrices come, to choose which product multiplies how many rows */
     const char *isa; /* CPU: NULL or "auto" = best of the machine; "portable", "avx2", "avxvnni", "avx512" force one */
 } roco_backend_config;
 
@@ -179,6 +180,8 @@ typedef struct roco_backend_ops {
     void (*memory_close)(roco_backend *backend, void *memory);
     void (*upload)(roco_backend *backend, void *to, const void *from, size_t bytes);
     void (*download)(roco_backend *backend, void *to, const void *from, size_t bytes);
+    /* Within device memory; the two do not overlap. */
+    void (*copy)(roco_backend *backend, void *to, const void *from, size_t bytes);
 
     /* Takes a matrix in: repacked for the precision (int8 keeps F32/F16/BF16 matrices as they are), or dequantised
      * (f32). The view's data may be unmapped afterwards unless the view is F32/F16/BF16 and kept by reference (the

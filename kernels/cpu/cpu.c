@@ -102,6 +102,7 @@ static const roco_backend_ops cpu_ops = {
     .memory_left = roco_cpu_memory_left,
     .memory_close = cpu_memory_close,
     .upload = cpu_copy,
+    .copy = cpu_copy,
     .download = cpu_copy,
     .weight_open = roco_cpu_weight_open,
     .weight_close = roco_cpu_weight_close,

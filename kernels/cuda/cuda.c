@@ -1,6 +1,7 @@
 /* The CUDA backend: its operation table, opening and closing, device memory, and the operations that are one launch.
  * Engine thread. */
 #include "kernels/cuda/graphs.h"
+#include "kernels/cuda/weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,11 @@ static void cuda_upload(roco_backend *backend, void *to, const void *from, size_
 static void cuda_download(roco_backend *backend, void *to, const void *from, size_t bytes)
 {
     roco_gpu_download(roco_cuda_of(backend)->gpu, to, from, bytes);
+}
+
+static void cuda_copy(roco_backend *backend, void *to, const void *from, size_t bytes)
+{
+    roco_gpu_copy(roco_cuda_of(backend)->gpu, to, from, bytes);
 }
 
 void *roco_cuda_scratch(roco_cuda *cuda, size_t bytes, const char *what, roco_status *status, roco_error *error)
@@ -181,6 +187,7 @@ static const roco_backend_ops cuda_ops = {
     .memory_close = cuda_memory_close,
     .upload = cuda_upload,
     .download = cuda_download,
+    .copy = cuda_copy,
     .weight_open = roco_cuda_weight_open,
     .weight_close = roco_cuda_weight_close,
     .begin = roco_cuda_begin,
@@ -243,8 +250,8 @@ roco_status roco_cuda_open(const roco_backend_config *config, roco_backend **out
     cuda->base.ops = &cuda_ops;
     cuda->config = *config;
     cuda->config.isa = NULL;
-    cuda->few_quantized = 64;
-    cuda->few_dense = 8;
+    for (uint32_t form = 0; form < ROCO_CUDA_FORMS; form++)
+        cuda->few[form].rows = form < ROCO_N_QUANT_FORMS ? 64 : 8; /* until it is measured */
     roco_status status = open_parts(cuda, error);
     if (status != ROCO_OK) {
         cuda_close(&cuda->base);

@@ -4,6 +4,7 @@
  *   gpu.c, gpu.h   the device: memory, copies, graphs
  *   dense.c        dense products through cuBLAS
  *   weights.c      taking matrices in, and which product multiplies them; pack.c: the quantised form
+ *   measure.c      which product is faster for how many rows
  *   attention.c    what a layer's attention launches
  *   tables.c       what a step brings from the host, and how its chunks are cut into launches
  *   graphs.c       a step's start and end: decode steps are recorded once and run again
@@ -23,6 +24,14 @@ typedef struct roco_cuda_attention roco_cuda_attention; /* attention.c's */
 typedef struct roco_cuda_tables roco_cuda_tables;       /* tables.c's */
 typedef struct roco_cuda_graphs roco_cuda_graphs;       /* graphs.c's */
 
+#define ROCO_CUDA_FORMS (ROCO_N_QUANT_FORMS + 3u)
+
+/* Up to `rows` rows a matrix is multiplied without the library. */
+typedef struct roco_cuda_few {
+    uint32_t rows;
+    bool measured;
+} roco_cuda_few;
+
 typedef struct roco_cuda {
     roco_backend base;
     roco_backend_config config;
@@ -30,14 +39,13 @@ typedef struct roco_cuda {
     roco_gpu_stream stream;
     uint32_t n_processors;
     roco_dense *dense;
-    int32_t *ids;             /* [max_rows] of a batch's tokens */
-    uint32_t *rows;           /* [max_rows] that are gathered */
-    roco_sample_row *samples; /* [max_rows] */
-    int32_t *tokens;          /* [max_rows] that are drawn */
-    uint16_t *narrow;         /* [max_rows * max_width] activations in the weights' type */
-    uint16_t *dequantized;    /* [ROCO_CUDA_DEQUANTIZED] a part of a matrix as f16 */
-    uint32_t few_quantized;   /* up to so many rows a quantised matrix is multiplied as it is */
-    uint32_t few_dense;       /* and a dense one without the library */
+    int32_t *ids;                       /* [max_rows] of a batch's tokens */
+    uint32_t *rows;                     /* [max_rows] that are gathered */
+    roco_sample_row *samples;           /* [max_rows] */
+    int32_t *tokens;                    /* [max_rows] that are drawn */
+    uint16_t *narrow;                   /* [max_rows * max_width] activations in the weights' type */
+    uint16_t *dequantized;              /* [ROCO_CUDA_DEQUANTIZED] a part of a matrix as f16 */
+    roco_cuda_few few[ROCO_CUDA_FORMS]; /* by a matrix' form: quantised ones, then F32, F16, BF16 */
     roco_cuda_attention *attention;
     roco_cuda_tables *tables;
     roco_cuda_graphs *graphs;
@@ -66,13 +74,6 @@ extern "C"
     /* What the registry opens. ROCO_UNSUPPORTED on a machine without a device, driver or cuBLAS. Returns owned. */
     roco_status
     roco_cuda_open(const roco_backend_config *config, roco_backend **out, roco_error *error);
-
-roco_status roco_cuda_weight_open(roco_backend *backend, const roco_tensor_view *view, roco_weight **out,
-                                  roco_error *error);
-void roco_cuda_weight_close(roco_backend *backend, roco_weight *weight);
-void roco_cuda_embed(roco_backend *backend, const roco_weight *weight, const int32_t *ids, uint32_t n, float *out);
-void roco_cuda_matmul(roco_backend *backend, const roco_weight *const *weights, float *const *outs, uint32_t n_weights,
-                      const float *x, uint32_t n, bool add);
 
 /* Allocates scratch from cuda->config. Closing takes a backend whose open failed or was never reached. */
 roco_status roco_cuda_attention_open(roco_cuda *cuda, roco_error *error);

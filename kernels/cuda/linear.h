@@ -24,6 +24,8 @@ typedef enum roco_quant_form {
     ROCO_QUANT_BYTES,
 } roco_quant_form;
 
+#define ROCO_N_QUANT_FORMS 5u
+
 typedef enum roco_scale_form {
     ROCO_SCALE_ONE,       /* f16 scale */
     ROCO_SCALE_BASE,      /* f16 scale, f16 base */

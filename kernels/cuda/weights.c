@@ -3,6 +3,7 @@
  * Few rows: the matrix is read as it is, once for every eight of them. Many: dequantised a part at a time to f16, or
  * dense as it is, and multiplied by the library. Engine thread.
  */
+#include "kernels/cuda/weights.h"
 #include "kernels/cuda/pack.h"
 #include "kernels/cuda/tables.h"
 
@@ -31,6 +32,14 @@ static roco_status check_view(const roco_cuda *cuda, const roco_tensor_view *vie
         return roco_fail(error, ROCO_UNSUPPORTED, view->name, "%u columns are over the backend's width of %u",
                          view->n_cols, cuda->config.max_width);
     return ROCO_OK;
+}
+
+/* A place in cuda->few. */
+static uint32_t form_of(const roco_weight *weight)
+{
+    if (weight->is_quantized)
+        return (uint32_t)weight->planes.quant;
+    return ROCO_N_QUANT_FORMS + (weight->type == ROCO_TYPE_F32 ? 0u : weight->type == ROCO_TYPE_F16 ? 1u : 2u);
 }
 
 static void point_planes(roco_planes *planes, const roco_plane_sizes *sizes, void *memory)
@@ -97,6 +106,11 @@ roco_status roco_cuda_weight_open(roco_backend *backend, const roco_tensor_view 
     }
     cuda->weight_bytes += weight->bytes;
     *out = weight;
+    roco_cuda_few *few = &cuda->few[form_of(weight)];
+    if (cuda->config.times_products && !few->measured) {
+        few->measured = true; /* before the trial's own matrix comes */
+        roco_cuda_measure(cuda, weight->type, &few->rows);
+    }
     return ROCO_OK;
 }
 
@@ -135,7 +149,7 @@ static roco_tensor_type dense_type(const roco_weight *weight)
 
 static bool is_few(const roco_cuda *cuda, const roco_weight *weight, uint32_t n)
 {
-    return n <= (weight->is_quantized ? cuda->few_quantized : cuda->few_dense);
+    return n <= cuda->few[form_of(weight)].rows;
 }
 
 static void multiply_few(roco_cuda *cuda, const roco_weight *weight, const float *x, uint32_t n, float *out, bool add)

@@ -69,6 +69,7 @@ static void open_side(side *s, roco_source *source, const char *backend, const c
     const roco_engine_config config = {.source = source,
                                        .backend = backend,
                                        .precision = precision,
+                                       .fixed_products = true,
                                        .threads = 1,
                                        .kv_type = type,
                                        .kv_pool_tokens = 2048,

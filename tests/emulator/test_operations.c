@@ -12,6 +12,7 @@
 #define MOST_ROWS 96u
 
 static roco_backend *cpu, *cuda;
+static bool timed; /* which product multiplies is the device's choice */
 
 static void open_both(uint32_t max_rows)
 {
@@ -219,7 +220,7 @@ static void check_product(const roco_tensor_view *view, roco_weight *weight, con
                           support_random *random)
 {
     const size_t inputs = (size_t)n * view->n_cols, outputs = (size_t)n * view->n_rows;
-    const bool by_library = n > (roco_type_is_quantized(view->type) ? 64 : 8);
+    const bool by_library = timed || n > (roco_type_is_quantized(view->type) ? 64 : 8);
     float *x = random_floats(random, inputs, 1), *start = random_floats(random, outputs, 1);
     float *expected = product(floats, view, x, n, add ? start : NULL);
     float *dx = support_cuda_put(cuda, x, inputs), *dout = support_cuda_put(cuda, add ? start : NULL, outputs);
@@ -270,6 +271,40 @@ static void test_matrices(void **state)
             free((void *)view.data);
         }
     assert_int_equal(cuda->ops->weight_bytes(cuda), 0);
+}
+
+/* Both products give the same where the choice is the device's, and a form is timed once. */
+static void test_timed_products(void **state)
+{
+    support_random random = {.state = 8};
+    roco_backend *const untimed = cuda;
+    const roco_backend_config config = {.threads = 1,
+                                        .max_rows = 24,
+                                        .max_width = 256,
+                                        .max_slots = 64,
+                                        .stride = 16,
+                                        .max_group = 1,
+                                        .max_kv_heads = 1,
+                                        .times_products = true,
+                                        .layout = roco_kv_layout_make(ROCO_KV_F16, 8, 8)};
+    static const roco_tensor_type types[] = {ROCO_TYPE_Q8_0, ROCO_TYPE_BF16, ROCO_TYPE_Q8_0, ROCO_TYPE_F32};
+    cuda = support_cuda_open(&config);
+    timed = true;
+    EACH(t, types)
+    {
+        roco_tensor_view view = support_tensor_open(&random, types[t], 17, 64);
+        float *floats = support_tensor_floats(&view);
+        roco_weight *weight;
+        assert_int_equal(cuda->ops->weight_open(cuda, &view, &weight, NULL), ROCO_OK);
+        EACH(c, counts) check_product(&view, weight, floats, counts[c], false, &random);
+        cuda->ops->weight_close(cuda, weight);
+        free(floats);
+        free((void *)view.data);
+    }
+    assert_int_equal(cuda->ops->weight_bytes(cuda), 0);
+    cuda->ops->close(cuda);
+    cuda = untimed;
+    timed = false;
 }
 
 static void test_refusals(void **state)
@@ -370,6 +405,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_matrices),
+        cmocka_unit_test(test_timed_products),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_sampling),
         cmocka_unit_test(test_sampling_of_broken_rows),

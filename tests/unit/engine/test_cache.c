@@ -162,6 +162,46 @@ static void run(fixture *f, const roco_cache_spec *spec, uint32_t seed, float *l
     roco_cache_close(f->engine, s.cache);
 }
 
+/* A copy on other pages, mixed up, goes on as the original does. */
+static void run_copy(fixture *f, const roco_cache_spec *spec)
+{
+    const uint32_t n_vocab = roco_engine_describe(f->engine)->n_vocab;
+    float *first = malloc(n_vocab * sizeof *first);
+    sequence s, copy;
+    roco_error error = {0};
+    open_sequence(f, spec, 5, 0, &s);
+    while (s.fed < PROMPT + 2) {
+        roco_step_item item = next_item(f, &s, STEP);
+        assert_int_equal(roco_engine_step(f->engine, &item, 1, &error), ROCO_OK);
+        s.fed += item.n_tokens;
+    }
+    open_sequence(f, spec, 5, roco_cache_pages(f->engine, spec), &copy);
+    assert_int_equal(roco_cache_copy(f->engine, s.cache, copy.cache), ROCO_OK);
+    copy.fed = s.fed;
+    for (; s.fed < LENGTH; s.fed++, copy.fed++) {
+        roco_step_item item = next_item(f, &s, STEP);
+        assert_int_equal(roco_engine_step(f->engine, &item, 1, &error), ROCO_OK);
+        memcpy(first, f->logits, n_vocab * sizeof *first);
+        item = next_item(f, &copy, STEP);
+        assert_int_equal(roco_engine_step(f->engine, &item, 1, &error), ROCO_OK);
+        assert_memory_equal(first, f->logits, n_vocab * sizeof *first);
+    }
+    check(f, copy.cache, spec, copy.fed);
+    roco_cache_close(f->engine, s.cache);
+    roco_cache_close(f->engine, copy.cache);
+    free(first);
+}
+
+static void test_copies(void **state)
+{
+    fixture f;
+    open_fixture(&f, 4, 2, false);
+    run_copy(&f, &(roco_cache_spec){
+                     .policy = roco_policy_find("roco"), .budget = 40, .length = LENGTH, .sink = 4, .recent = 10});
+    run_copy(&f, &(roco_cache_spec){.policy = roco_policy_find("full"), .length = LENGTH});
+    close_fixture(&f);
+}
+
 static void run_grid(uint32_t n_heads, uint32_t n_kv_heads, bool profile)
 {
     static const roco_pin some[] = {{20, 33}, {70, 75}}, prompt[] = {{0, PROMPT}};
@@ -426,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_random_mha),
         cmocka_unit_test(test_random_gqa),
         cmocka_unit_test(test_random_mqa),
+        cmocka_unit_test(test_copies),
         cmocka_unit_test(test_a_cap_never_reached_is_full),
         cmocka_unit_test(test_pages_of_an_answer_on_top),
         cmocka_unit_test(test_pins_must_leave_room),
