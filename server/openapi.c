@@ -40,7 +40,9 @@ static void write_replies(roco_json_out *out, const roco_route *route)
         roco_json_format(out, "\"200\":{\"description\":\"done\",\"content\":{\"%s\":{\"schema\":{\"type\":\"%s\"}}",
                          type, route->text ? "string" : "object");
         if (streams(route->fields))
-            roco_json_raw(out, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}");
+            /* No schema: OpenAPI 3.1 has none for events, and readers differ on whether it is of the text or of each.
+             */
+            roco_json_raw(out, ",\"text/event-stream\":{}");
         roco_json_raw(out, "}},");
     }
     write_failure(out, route, "4XX", "refused");
