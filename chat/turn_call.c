@@ -231,6 +231,15 @@ static turn_step report(roco_turn *turn)
     return TURN_WAIT;
 }
 
+turn_step roco_turn_leave_call(roco_turn *turn)
+{
+    roco_turn_close_call(turn);
+    roco_turn_consume(turn, turn->at);
+    turn->at = turn->mark = 0;
+    turn->state = TURN_AFTER;
+    return TURN_ON;
+}
+
 static turn_step close_object(roco_turn *turn)
 {
     if (!turn->call.named)
@@ -241,11 +250,7 @@ static turn_step close_object(roco_turn *turn)
             !roco_turn_add_arguments(turn, "{}", 2))
             return TURN_FAILED;
     }
-    roco_turn_close_call(turn);
-    roco_turn_consume(turn, turn->at);
-    turn->at = turn->mark = 0;
-    turn->state = TURN_AFTER;
-    return TURN_ON;
+    return roco_turn_leave_call(turn);
 }
 
 static turn_step read_object(roco_turn *turn)
@@ -322,12 +327,6 @@ static turn_step read_arguments(roco_turn *turn)
 
 /* --- around calls --- */
 
-static void skip_space(roco_turn *turn)
-{
-    while (turn->at < turn->raw.size && roco_turn_is_space(turn->raw.data[turn->at]))
-        turn->at++;
-}
-
 static turn_step read_before(roco_turn *turn)
 {
     if (turn->form->calls->shape != ROCO_CALLS_OBJECT) {
@@ -335,7 +334,7 @@ static turn_step read_before(roco_turn *turn)
         turn->state = TURN_HEADER;
         return TURN_ON;
     }
-    skip_space(turn);
+    turn->at = roco_turn_skip_space(turn, turn->at);
     if (turn->at == turn->raw.size)
         return TURN_WAIT;
     char c = turn->raw.data[turn->at];
@@ -375,7 +374,7 @@ static turn_step end_calls(roco_turn *turn)
 static turn_step read_after(roco_turn *turn)
 {
     const roco_call_form *calls = turn->form->calls;
-    skip_space(turn);
+    turn->at = roco_turn_skip_space(turn, turn->at);
     if (turn->at == turn->raw.size)
         return TURN_WAIT;
     char c = turn->raw.data[turn->at];

@@ -27,10 +27,20 @@ static inline bool roco_turn_is_space(char c)
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
+/* The first byte of raw from `at` on that is no space, or its end. */
+static inline size_t roco_turn_skip_space(const roco_turn *turn, size_t at)
+{
+    while (at < turn->raw.size && roco_turn_is_space(turn->raw.data[at]))
+        at++;
+    return at;
+}
+
 /* turn_call.c: goes on with a call, in the states from BEFORE to AFTER. */
 turn_step roco_turn_read_call(roco_turn *turn);
 /* The answer is over: makes a call of what is decided. False: what is left is text. */
 bool roco_turn_end_call(roco_turn *turn);
+/* A call has been read to its end, turn->at: on to what stands behind it. */
+turn_step roco_turn_leave_call(roco_turn *turn);
 
 /* turn_tagged.c: the states HEADER and ARGUMENTS of calls whose arguments stand between marks; and as above. */
 turn_step roco_turn_read_tagged_name(roco_turn *turn);

@@ -17,13 +17,6 @@ static sight see(const roco_turn *turn, size_t at, const char *mark)
     return there == length ? IS_THERE : MAY_COME;
 }
 
-static size_t skip_space(const roco_turn *turn, size_t at)
-{
-    while (at < turn->raw.size && roco_turn_is_space(turn->raw.data[at]))
-        at++;
-    return at;
-}
-
 /* Names are words, as the API has them: whatever else stands here, it is no call. */
 static size_t end_of_name(const roco_turn *turn, size_t at)
 {
@@ -40,7 +33,8 @@ static size_t end_of_name(const roco_turn *turn, size_t at)
 turn_step roco_turn_read_tagged_name(roco_turn *turn)
 {
     const roco_call_tags *tags = &turn->form->calls->tags;
-    size_t start = skip_space(turn, turn->mark), end = end_of_name(turn, start), next = skip_space(turn, end);
+    size_t start = roco_turn_skip_space(turn, turn->mark), end = end_of_name(turn, start);
+    size_t next = roco_turn_skip_space(turn, end);
     if (end - start > MAX_NAME)
         return TURN_REJECT;
     if (next == turn->raw.size)
@@ -97,7 +91,7 @@ static turn_step read_argument(roco_turn *turn)
         return all - key > MAX_KEY ? TURN_REJECT : TURN_WAIT;
     size_t value = (size_t)(key_end - data) + strlen(tags->key_end);
     if (tags->value) {
-        size_t mark = skip_space(turn, value);
+        size_t mark = roco_turn_skip_space(turn, value);
         sight seen = mark == all ? MAY_COME : see(turn, mark, tags->value);
         if (seen != IS_THERE)
             return seen == MAY_COME ? TURN_WAIT : TURN_REJECT;
@@ -122,19 +116,13 @@ static turn_step read_argument(roco_turn *turn)
 /* Broken behind its name, it is a call still. */
 static turn_step close_call(roco_turn *turn)
 {
-    if (!roco_turn_add_arguments(turn, "}", 1))
-        return TURN_FAILED;
-    roco_turn_close_call(turn);
-    roco_turn_consume(turn, turn->at);
-    turn->at = turn->mark = 0;
-    turn->state = TURN_AFTER;
-    return TURN_ON;
+    return roco_turn_add_arguments(turn, "}", 1) ? roco_turn_leave_call(turn) : TURN_FAILED;
 }
 
 turn_step roco_turn_read_tagged_arguments(roco_turn *turn)
 {
     const roco_call_tags *tags = &turn->form->calls->tags;
-    size_t next = skip_space(turn, turn->at);
+    size_t next = roco_turn_skip_space(turn, turn->at);
     if (next == turn->raw.size)
         return TURN_WAIT;
     sight end = see(turn, next, tags->end), key = see(turn, next, tags->key);
@@ -153,7 +141,7 @@ turn_step roco_turn_read_tagged_arguments(roco_turn *turn)
 /* Between two arguments the call may just as well end. */
 void roco_turn_end_tagged(roco_turn *turn)
 {
-    size_t next = skip_space(turn, turn->at);
+    size_t next = roco_turn_skip_space(turn, turn->at);
     if (turn->call.open && (next == turn->raw.size || see(turn, next, turn->form->calls->tags.end) == MAY_COME))
         close_call(turn);
 }

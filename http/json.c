@@ -37,3 +37,11 @@ bool roco_json_integer(const cJSON *value, int64_t *out)
     *out = integer;
     return true;
 }
+
+bool roco_json_lists(const cJSON *array, const char *text)
+{
+    for (const cJSON *item = cJSON_IsArray(array) ? array->child : NULL; item; item = item->next)
+        if (cJSON_IsString(item) && strcmp(item->valuestring, text) == 0)
+            return true;
+    return false;
+}

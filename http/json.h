@@ -23,6 +23,9 @@ roco_status roco_json_parse(const char *text, size_t size, cJSON **out, roco_err
 /* True when the value is a whole number within +-ROCO_JSON_MAX_INTEGER. */
 bool roco_json_integer(const cJSON *value, int64_t *out);
 
+/* Is the text one of an array's strings? False for what is no array, and for NULL. */
+bool roco_json_lists(const cJSON *array, const char *text);
+
 /* A reply under construction. Init with {0}; failed: memory ran out, the buffer is not to be sent. */
 typedef struct roco_json_out {
     roco_buffer buffer;

@@ -26,12 +26,7 @@ static bool all_strings(const cJSON *values)
 
 static bool has_type(const cJSON *types, const char *name)
 {
-    if (cJSON_IsString(types))
-        return strcmp(types->valuestring, name) == 0;
-    for (const cJSON *type = cJSON_IsArray(types) ? types->child : NULL; type; type = type->next)
-        if (cJSON_IsString(type) && strcmp(type->valuestring, name) == 0)
-            return true;
-    return false;
+    return cJSON_IsString(types) ? strcmp(types->valuestring, name) == 0 : roco_json_lists(types, name);
 }
 
 roco_argument_kind roco_argument_kind_of(const cJSON *schema)

@@ -83,11 +83,7 @@ static roco_status json_value(const writer *w, const cJSON *schema, roco_expr *o
 
 static bool is_required(const writer *w, const char *name)
 {
-    const cJSON *required = cJSON_GetObjectItemCaseSensitive(w->schema, "required");
-    for (const cJSON *item = cJSON_IsArray(required) ? required->child : NULL; item; item = item->next)
-        if (cJSON_IsString(item) && strcmp(item->valuestring, name) == 0)
-            return true;
-    return false;
+    return roco_json_lists(cJSON_GetObjectItemCaseSensitive(w->schema, "required"), name);
 }
 
 static roco_status argument(const writer *w, const cJSON *schema, roco_expr *out)
